@@ -1,4 +1,4 @@
-//! The calls of a target group: which targets go into one, and what its end says about each.
+//! The calls of a target group: which targets each call contains, and what its result means for each target.
 
 use super::{
     Entry, Registrations, STALE,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Registrations {
-    /// Takes up to `most` removals into the call `id`, the longest waiting first.
+    /// Puts up to `most` deregistrations into the call `id`, the longest waiting first.
     pub fn start_removal(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets = self.choose(Action::Deregister, id, most);
         self.start(&targets, |entry| {
@@ -24,7 +24,7 @@ impl Registrations {
         })
     }
 
-    /// Takes up to `most` registrations into the call `id`, as many as may fit: the longest waiting first.
+    /// Puts up to `most` registrations into the call `id`, but no more than may fit, the longest waiting first.
     pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets = self.choose(Action::Register, id, most.min(self.room.fits()));
         self.adding = Some(id);
@@ -52,8 +52,8 @@ impl Registrations {
         items
     }
 
-    /// A `RegisterTargets` of these items has ended. What failed has perhaps been applied; but not if AWS has refused it,
-    /// because something is wrong with a target in it or because not all of them fit.
+    /// Handles the end of a `RegisterTargets` with these items. AWS may have applied a failed call. It has not if it
+    /// rejected the call because of a target or because not all targets fit.
     pub fn registered(
         &mut self,
         id: RequestId,
@@ -80,14 +80,15 @@ impl Registrations {
                     return;
                 }
                 (entry.ended, entry.added) = (Some(now), Some(now));
-                // Also when a removal has succeeded meanwhile: this call may have been applied after it. What comes back so
-                // is not held until others replace it: the group has gone on without it.
+                // Also if a deregistration has succeeded in the meantime: AWS may have applied this call after it. The
+                // deregistration of such a target is not held, because the group has worked without it.
                 if matches!(entry.told, Told::Out(_)) {
                     entry.let_go();
                 }
                 let mark = PodMark::of(&item.uid);
                 entry.told = Told::Perhaps(mark);
-                // It was sent before the target was taken out, and is to be sent again when the gate is closed.
+                // The call was sent before the target was deregistered. Another one will be sent when the gate is
+                // closed.
                 if entry.put_back != PutBack::No {
                     return;
                 }
@@ -104,7 +105,7 @@ impl Registrations {
                         entry.forget_refusals();
                         entry.vanishing.registered(now);
                     }
-                    // If nobody wants it meanwhile, its removal was not refused.
+                    // If the target is no longer wanted, the rejection does not count for its deregistration.
                     Some(FailureClass::Refused) if entry.is_wanted() => {
                         entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
                     }
@@ -120,8 +121,8 @@ impl Registrations {
         }
     }
 
-    /// A `DeregisterTargets` of these items has ended; a group that does not exist has no targets. `after`: what is written
-    /// on the pods about an earlier removal says that it was then.
+    /// Handles the end of a `DeregisterTargets` with these items. A group that does not exist has no targets. `after`:
+    /// the time of an earlier deregistration in the annotations of the pods.
     pub fn deregistered(
         &mut self,
         id: RequestId,
@@ -146,13 +147,13 @@ impl Registrations {
                 if is_given_up {
                     entry.evidence.removal_given_up = Some(now);
                 }
-                // It may have been done just now, and a read may show what was before.
+                // AWS may have applied the call just now, and a read may show the state before.
                 if failure == Some(FailureClass::Unavailable) {
                     let from = &mut entry.evidence.own_health_from;
                     *from = (*from).max(now + STALE);
                 }
                 let refused = failure == Some(FailureClass::Refused);
-                // A foreign target goes when a read shows it again: meanwhile the group may have come to be shared.
+                // A foreign target is deregistered when a read shows it again, because the group may be shared by then.
                 if failure.is_none() || (entry.is_foreign() && !refused) {
                     let of = entry.told.mark().or(entry.out().of);
                     entry.told = Told::Out(Out { of, ..Out::since(Some(Since::Here { at: now, after })) });
@@ -161,13 +162,13 @@ impl Registrations {
                 } else if let Told::Out(out) = &mut entry.told {
                     out.missing = 0;
                 }
-                // If somebody wants it meanwhile, its registration was not refused.
+                // If the target is wanted again, the rejection does not count for its registration.
                 if refused && !entry.is_wanted() {
                     entry.note_refusal(parts.map(|parts| half(parts, at, items.len())));
                 }
             });
         }
-        // Should its pod come back, whoever leads then has to know that it was taken out from here.
+        // If the pod becomes wanted again, a new leader must know that Headgate deregistered its target.
         if spared {
             self.stored.touch_now(now);
         }

@@ -1,7 +1,7 @@
-//! Whose a target was, and why it went: kept for a while by a replica that does not lead, so that it can remove the target
-//! at once when it comes to lead and finds it in the ledger.
+//! The earlier pods of each target, and why they ended. A standby keeps this for a while. If it becomes the leader and
+//! finds such a target in the ledger, it can deregister the target immediately.
 //!
-//! Not of the last pod alone: the ledger may name one before it, when the leader had not come to register the last.
+//! It keeps more than the last pod. If the leader had not yet registered the last pod, the ledger names an earlier one.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,22 +13,22 @@ use crate::{
     model::{Cause, Moment, Origin, Owner, Target, changes::Through},
 };
 
-/// Longer than any leader can be gone without another one taking over.
+/// Longer than the longest time without a leader.
 const KEPT: Duration = Duration::from_secs(15 * 60);
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Departed {
-    /// Of each target the pods that went, each once, the last one at the end.
+    /// The ended pods of each target, each once, the last one at the end.
     all: BTreeMap<Target, Vec<Departure>>,
     order: VecDeque<(Moment, Target)>,
 }
 
-/// A pod that was a target, or should have been, and went.
+/// A pod that had, or should have had, a target, and that ended.
 #[derive(Clone, Debug)]
 pub struct Departure {
     pub(super) owner: Owner,
-    /// Through which bindings it was one, if that is known.
+    /// The bindings through which the pod had the target, if they are known.
     pub(super) through: Option<Through>,
     pub(super) cause: Cause,
     pub(super) seen: Moment,
@@ -50,23 +50,23 @@ impl Departed {
         self.forget(seen);
     }
 
-    /// The last pod that was seen to go from `target`.
+    /// The last pod of `target` that ended.
     pub fn last(&self, target: &Target) -> Option<&Departure> {
         self.all.get(target)?.last()
     }
 
-    /// The pod of this mark, if it was seen to go from `target`.
+    /// The pod with this UID hash, if it had `target` and ended.
     pub fn of(&self, target: &Target, mark: PodMark) -> Option<&Departure> {
         self.all.get(target)?.iter().find(|departure| departure.mark() == mark)
     }
 
-    /// Whether one of them had `target` through a binding of this object.
+    /// Whether one of the ended pods had `target` through a binding of this object.
     pub fn had(&self, target: &Target, origin: &Origin) -> bool {
         let mut here = self.all.get(target).into_iter().flatten();
         here.any(|departure| departure.through.as_ref().is_some_and(|through| through.is_of(origin)))
     }
 
-    /// Forgets what went long ago.
+    /// Forgets pods that ended more than [`KEPT`] ago.
     pub fn forget(&mut self, now: Moment) {
         while let Some((seen, target)) = self.order.front().copied()
             && now.since(seen) > KEPT

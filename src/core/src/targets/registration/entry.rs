@@ -1,4 +1,4 @@
-//! One target: what is wanted, what AWS was told, and what follows from the two.
+//! One target: what is wanted, what Headgate has sent to AWS, and what follows from the two.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,26 +18,26 @@ use crate::{
     targets::registration::Sight,
 };
 
-/// The pod and the namespace of what nobody here knows.
+/// The name and the namespace of an unknown pod.
 pub const NOBODY: &str = "?";
 
-/// What AWS was told of a target, and for which pod.
+/// What Headgate has sent to AWS about a target, and for which pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Nothing yet.
     Nothing,
-    /// It was taken out, or is not there as far as could be seen.
+    /// The target was deregistered, or a read has not shown it.
     Out(Out),
-    /// A `RegisterTargets` was sent; how it ended is not known, or not well.
+    /// A `RegisterTargets` was sent. Its result is unknown, or it failed.
     Perhaps(PodMark),
-    /// The ledger says that AWS has taken it; a read must show it before it counts.
+    /// The ledger records that AWS has accepted the registration. It counts when a read has shown the target.
     Believed(PodMark),
     /// A `RegisterTargets` succeeded.
     Registered(PodMark),
 }
 
 impl Told {
-    /// Of which pod, if of any.
+    /// The pod for which AWS may have the target, if any.
     pub fn mark(self) -> Option<PodMark> {
         match self {
             Self::Nothing | Self::Out(_) => None,
@@ -46,27 +46,27 @@ impl Told {
     }
 }
 
-/// Since when AWS has a target no more.
+/// Since when AWS no longer has a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
-    /// This replica saw it go, or found it gone.
+    /// This replica deregistered it, or found it missing.
     Here {
-        /// Then.
+        /// When that was.
         at: Moment,
-        /// It is written down as later than this, which was read before.
+        /// A time that was read before. The recorded time will be later than it.
         after: Option<WallTime>,
     },
-    /// The ledger says so, by the clock of the leader that wrote it.
+    /// The ledger records it, by the clock of the leader that wrote it.
     Ledger(Written),
 }
 
 impl Since {
-    /// Now, for all that is known.
+    /// Since now, because no earlier time is known.
     pub const fn now(now: Moment) -> Self {
         Self::Here { at: now, after: None }
     }
 
-    /// When this has passed since then.
+    /// When `bound` has passed since then.
     pub fn ends(self, bound: Duration) -> Moment {
         match self {
             Self::Here { at, .. } => at + bound,
@@ -74,8 +74,8 @@ impl Since {
         }
     }
 
-    /// As the ledger is to say it, where the wall clock showed `started` at the start of the process. The ledger has whole
-    /// seconds.
+    /// The time to record in the ledger, which has whole seconds. `started`: the wall clock at the start of the
+    /// process.
     pub(super) fn noted(self, started: WallTime) -> WallTime {
         match self {
             Self::Here { at, after } => {
@@ -87,67 +87,68 @@ impl Since {
     }
 }
 
-/// A target that AWS has no more.
+/// A target that AWS no longer has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Out {
     /// Since when, if that is known.
     pub(super) since: Option<Since>,
-    /// Of which pod AWS had it until then, if that is known: it may be another's by now, which has the address.
+    /// The pod for which AWS had the target, if that is known. Another pod may have the address by now.
     pub(super) of: Option<PodMark>,
-    /// Whether it came to be wanted by nobody while it was out, for what became of its pod: if it is there all the same, it
-    /// is removed for that.
+    /// Whether the target became unwanted, because of its pod, after it was deregistered. If a read still shows it,
+    /// Headgate deregisters it for that reason.
     pub(super) for_the_pod: bool,
-    /// In how many reads since then it was missing.
+    /// In how many reads since then the target was missing.
     pub(super) missing: u8,
 }
 
 impl Out {
-    /// Since then.
+    /// AWS no longer has the target since then.
     pub const fn since(since: Option<Since>) -> Self {
         Self { since, of: None, for_the_pod: false, missing: 0 }
     }
 }
 
-/// What a target that the ledger left behind, and that nothing wants, waits for.
+/// What a leftover target waits for: a ledger names it, and nothing wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Orphan {
-    /// A look at the pods, and then a read of the group.
+    /// A check of the pods, and then a read of the group.
     Unjudged,
-    /// Its pod lives, and a Service may yet turn out to want it.
+    /// Its pod is alive, and a Service may still turn out to want the target.
     Doubted(ObjectKey),
-    /// It is healthy, and no pod of this cluster has its address: another cluster may have got it.
+    /// The target is healthy, and no pod of this cluster has its address. Another cluster may have got the address.
     Suspect,
 }
 
-/// Whether a target should be there.
+/// Whether a target should be registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// For this pod.
+    /// It should, for this pod.
     There(Owner),
     /// It should not.
     Gone(Goes),
 }
 
-/// How a target goes that should not be there.
+/// How an unwanted target is deregistered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Goes {
-    /// At once.
+    /// Immediately.
     Now,
-    /// What is written has taken it from this pod, which lives on: its removal may be held (see `replaced.rs`).
+    /// A change of the configuration took the target from this pod, which remains alive. The deregistration may be held
+    /// (see `replaced.rs`).
     Replaced(Owner),
-    /// Somebody else has registered it.
+    /// The target is foreign.
     Foreign,
-    /// When it has been judged: it comes from the ledger.
+    /// The ledger named the target, and Headgate must judge it first.
     Orphan(Orphan),
 }
 
-/// How far it is that a target is registered again which was taken out from here: its pod has to be healthy anew, so its
-/// readiness gate must not be open by then.
+/// The state of registering a target again that Headgate deregistered. The load balancer must check its pod again, so
+/// the readiness gate of the pod must be closed first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutBack {
     No,
     Due,
-    /// The gate is being closed; the target waits until then at the latest.
+    /// The gate is being closed. The target waits until then at the latest.
     Closing(Moment),
     /// The gate was not closed in time.
     Late,
@@ -163,48 +164,50 @@ pub enum Need {
 #[derive(Clone, Debug)]
 pub struct Entry {
     pub(super) wish: Wish,
-    /// Why and since when `wish` is what it is, and whose the target was last.
+    /// The reason and the time of the last change of `wish`, and the last pod of the target.
     pub(super) cause: Cause,
     pub(super) since: Moment,
     pub(super) last: Owner,
-    /// Through which bindings; `None`: the ledger does not say, or it is somebody else's.
+    /// The bindings of the target. `None`: the ledger does not name one, or the target is foreign.
     pub(super) through: Option<Through>,
-    /// What those say who speak for it (`binders.rs`): that nothing is written about it, and its hold, or the last one.
+    /// What the bindings decide (`binders.rs`): whether the target is paused, and the last requested hold.
     pub(super) paused: bool,
     pub(super) asked: AskedHold,
-    /// How often a call was sent since then.
+    /// How many calls were sent since `since`.
     pub(super) attempts: u32,
     pub(super) told: Told,
-    /// For which pod AWS was told of it before that one, if it was not out in between.
+    /// The pod for which Headgate registered the target before `told`, if it was not deregistered in between.
     pub(super) told_before: Option<PodMark>,
-    /// What the last read that counts has shown of it: one that began after our last call about it had ended.
+    /// What the last read that counts has shown of the target. A read counts if it began after the last call with the
+    /// target had ended.
     pub(super) sight: Option<Sight>,
     pub(super) registering: Option<RequestId>,
     pub(super) deregistering: Option<RequestId>,
-    /// Whether a `DeregisterTargets` was sent for it, and no `RegisterTargets` since.
+    /// Whether a `DeregisterTargets` was sent for the target, and no `RegisterTargets` since.
     pub(super) removal_sent: bool,
-    /// When the last call about it ended, or the ledger told of it; `None`: there was none.
+    /// When the last call with the target ended, or the ledger was read. `None`: neither has happened.
     pub(super) ended: Option<Moment>,
-    /// When the last `RegisterTargets` about it ended, or the ledger told of it: it may be applied for some time after that.
+    /// When the last `RegisterTargets` with the target ended, or the ledger was read. AWS may apply that call for some
+    /// time afterwards.
     pub(super) added: Option<Moment>,
-    /// What AWS has refused of the call that it waits for, and how often it was refused alone.
+    /// Whether AWS has rejected the call that the target waits for, and how often AWS rejected the target alone.
     pub(super) refused: Refused,
     pub(super) refusals: u32,
-    /// Until when it is not registered, because somebody else removes it again and again.
+    /// The target is not registered until then, because somebody else removes it repeatedly.
     pub(super) set_aside: Option<Moment>,
-    /// Whether somebody else removes it again and again.
+    /// Whether somebody else removes the target repeatedly.
     pub(super) vanishing: Vanishing,
-    /// What is known of its health, and of whose health that is.
+    /// What is known about the health of the target, and which pod that health belongs to.
     pub(super) evidence: Evidence,
-    /// From which pod it was taken out from here last, and not registered since, if that was for what became of the pod and
-    /// not for what is written; of what came with the ledger nobody knows why.
+    /// The pod for which Headgate last deregistered the target, if the pod was the cause and not the configuration, and
+    /// the target was not registered since. For a target from the ledger, the cause is unknown.
     pub(super) taken_from: Option<PodMark>,
-    /// Whether it was taken out from here because of the pod that has it again.
+    /// Whether the target must be registered again for the pod for which it was deregistered.
     pub(super) put_back: PutBack,
 }
 
 impl Entry {
-    /// Whether it is registered for the pod that should have it.
+    /// Whether the target is registered for the pod that should have it.
     pub fn is_registered(&self) -> bool {
         matches!(
             (self.owner(), self.told),
@@ -212,13 +215,14 @@ impl Entry {
         )
     }
 
-    /// Whether the load balancer sends to it; where no listener uses the group, none could. It never sends to a zone that it
-    /// does not serve, and nothing new to one that a zonal shift leads away from.
+    /// Whether the load balancer sends to the target. If no listener uses the group, it cannot. The load balancer never
+    /// sends to a zone that it does not serve, and sends nothing new to a zone with a zonal shift.
     pub fn serves(&self) -> bool {
         matches!(self.sight, Some(Sight::There(HealthState::Healthy | HealthState::Unused)))
     }
 
-    /// Whether its removal may be held, if it is due. One that a zonal shift keeps from serving is not missed.
+    /// Whether the deregistration may be held once it is due. A target that does not serve because of a zonal shift is
+    /// not held.
     pub fn may_be_held(&self) -> bool {
         let may_serve =
             matches!(self.sight, None | Some(Sight::There(HealthState::Healthy | HealthState::Initial)));
@@ -253,7 +257,7 @@ impl Entry {
         }
     }
 
-    /// What the ledger left behind, and nothing wants so far.
+    /// A target that the ledger names and that nothing wants so far.
     pub fn inherited(noted: Noted, mark: PodMark, out_since: Option<Since>, now: Moment) -> Self {
         let unknown = Owner { pod: ObjectKey::new(NOBODY, NOBODY), uid: Uid::new(format!("mark {mark:?}")) };
         let mut entry = Self::wanted(unknown, None, Cause::StaleTarget, now);
@@ -266,7 +270,7 @@ impl Entry {
         entry
     }
 
-    /// Whose it should be.
+    /// The pod that should have the target.
     pub const fn owner(&self) -> Option<&Owner> {
         match &self.wish {
             Wish::There(owner) => Some(owner),
@@ -274,12 +278,12 @@ impl Entry {
         }
     }
 
-    /// Whether it should be there.
+    /// Whether the target should be registered.
     pub const fn is_wanted(&self) -> bool {
         matches!(self.wish, Wish::There(_))
     }
 
-    /// What it waits for, if it comes from the ledger and nothing wants it.
+    /// What the target waits for, if the ledger named it and nothing wants it.
     pub const fn orphan(&self) -> Option<&Orphan> {
         match &self.wish {
             Wish::Gone(Goes::Orphan(orphan)) => Some(orphan),
@@ -287,18 +291,18 @@ impl Entry {
         }
     }
 
-    /// Whether it stays for now, because it may come to be another pod's that has its address, or be another cluster's. Then
-    /// a pod that has lost the address is not sent to there, whatever becomes of the target.
+    /// Whether the target remains registered for now, because another pod with its address or another cluster may own
+    /// it. A pod that has lost the address gets no requests from it in either case.
     pub const fn is_left_to_others(&self) -> bool {
         matches!(self.orphan(), Some(Orphan::Doubted(_) | Orphan::Suspect))
     }
 
-    /// Whether somebody else has registered it, and it is to go.
+    /// Whether the target is foreign and will be deregistered.
     pub const fn is_foreign(&self) -> bool {
         matches!(self.wish, Wish::Gone(Goes::Foreign))
     }
 
-    /// The pod that lives on, if its removal may be held for that.
+    /// The living pod of the target, if the deregistration may be held for it.
     pub const fn replaced(&self) -> Option<&Owner> {
         match &self.wish {
             Wish::Gone(Goes::Replaced(owner)) => Some(owner),
@@ -306,24 +310,24 @@ impl Entry {
         }
     }
 
-    /// The pod that lives on, if its removal waits for that, or may come to.
+    /// The living pod of the target, if the deregistration waits for it or may have to.
     pub const fn spared(&self) -> Option<&Owner> {
         self.replaced()
     }
 
-    /// Its pod does not live on: its removal is held no longer.
+    /// The pod of the target ends, so the deregistration is no longer held.
     pub fn pod_ends(&mut self) {
         self.let_go();
     }
 
-    /// Its removal is held no longer.
+    /// Stops holding the deregistration.
     pub fn let_go(&mut self) {
         if self.replaced().is_some() {
             self.wish = Wish::Gone(Goes::Now);
         }
     }
 
-    /// The binding whose claim began or ended last, if any is known.
+    /// The binding through which the target was last gained or lost, if it is known.
     pub const fn binding(&self) -> Option<&BindingKey> {
         match &self.through {
             Some(through) => Some(&through.last),
@@ -331,22 +335,22 @@ impl Entry {
         }
     }
 
-    /// The namespace of the pod whose it is or was, if that is known.
+    /// The namespace of the target's current or last pod, if it is known.
     pub fn namespace(&self) -> Option<&Arc<str>> {
         Some(&self.last.pod.namespace).filter(|namespace| &***namespace != NOBODY)
     }
 
-    /// Whether it is ours, and nothing may turn out to want it.
+    /// Whether Headgate registered the target, and nothing may turn out to want it.
     pub fn goes_for_good(&self) -> bool {
         !self.is_foreign() && !matches!(self.orphan(), Some(Orphan::Doubted(_)))
     }
 
-    /// Which call is due for it and may be sent.
+    /// The call that is due for the target and may be sent.
     pub fn need(&self) -> Need {
         if self.paused { Need::Nothing } else { self.due() }
     }
 
-    /// Which call is due for it, if nothing was paused.
+    /// The call that would be due without a pause.
     pub fn due(&self) -> Need {
         if self.deregistering.is_some() {
             return Need::Nothing;
@@ -365,7 +369,7 @@ impl Entry {
         }
     }
 
-    /// What it waits for; `allows`: whether the ledger says already that it may be registered for the pod of this mark.
+    /// The queue in which the target waits. `allows`: whether the ledger already permits to register it for this pod.
     pub fn queue(&self, allows: impl FnOnce(PodMark) -> bool) -> Option<Queue> {
         match (self.due(), self.owner()) {
             (Need::Register, _) if self.paused => Some(Queue::Paused(Action::Register)),
@@ -382,9 +386,9 @@ impl Entry {
         }
     }
 
-    /// How it counts.
+    /// What the target adds to the counts.
     pub fn tally(&self) -> Tally {
-        // One that is wanted again while its removal is in flight will be gone for a moment.
+        // If the target is wanted again during its deregistration, it will be missing for a moment.
         let registered = self.is_registered() && self.deregistering.is_none();
         Tally {
             wanted: usize::from(self.is_wanted()),
@@ -393,34 +397,35 @@ impl Entry {
         }
     }
 
-    /// Whether its removal is held, or may come to be.
+    /// Whether the deregistration is held, or may be.
     pub fn is_spare(&self) -> bool {
         self.told.mark().is_some() && self.replaced().is_some()
     }
 
-    /// The pods that it has to do with: whose it is or was last, from which it was taken, of which AWS was told, and of which
-    /// AWS had it.
+    /// The pods of the target: the last one, the one for which it was deregistered, the one of the last registration,
+    /// and the one for which AWS had it.
     pub fn pods(&self) -> [Option<PodMark>; 4] {
         [Some(PodMark::of(&self.last.uid)), self.taken_from, self.told.mark(), self.out().of]
     }
 
-    /// When something that it waits for is over by itself.
+    /// When a wait of the target ends because time passes.
     pub fn waits_until(&self) -> Option<Moment> {
         self.set_aside.into_iter().chain(self.put_back.until()).min()
     }
 
-    /// AWS has refused a call with it: it is in this part of that, or it was refused alone.
+    /// Records that AWS has rejected a call with the target. `part`: the part of the halved call. `None`: the target
+    /// alone was rejected.
     pub fn note_refusal(&mut self, part: Option<u32>) {
         self.refused = part.map_or(Refused::Waits, Refused::Among);
         self.refusals += u32::from(part.is_none());
     }
 
-    /// Nothing is refused of it any more, or nothing so far of what it waits for now.
+    /// Forgets the rejections: the last call succeeded, or the target now waits for another call.
     pub fn forget_refusals(&mut self) {
         (self.refused, self.refusals) = (Refused::No, 0);
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub fn pass(&mut self, now: Moment) {
         self.set_aside.take_if(|until| *until <= now);
         if self.put_back.until().is_some_and(|until| until <= now) {
@@ -428,7 +433,7 @@ impl Entry {
         }
     }
 
-    /// What the ledger should say of it; `before` is what it says.
+    /// What the ledger should record about the target. `before`: what it records now.
     pub fn note(&self, before: Option<(Noted, PodMark)>) -> Option<(Noted, PodMark)> {
         if let (Some(owner), Need::Register) = (self.owner(), self.need()) {
             return Some((Noted::Intended, PodMark::of(&owner.uid)));
@@ -447,7 +452,7 @@ impl Entry {
         }
     }
 
-    /// It is about to be registered for the pod of this mark.
+    /// Headgate is about to register the target for this pod.
     pub fn tells(&mut self, mark: PodMark) {
         let before = self.told.mark().filter(|told| *told != mark);
         if before.is_some() || self.told.mark().is_none() {
@@ -456,7 +461,7 @@ impl Entry {
         self.told = Told::Perhaps(mark);
     }
 
-    /// Since when AWS has it no more, if it is out.
+    /// Since when AWS no longer has the target, if it was deregistered.
     pub const fn out(&self) -> Out {
         match self.told {
             Told::Out(out) => out,
@@ -464,21 +469,22 @@ impl Entry {
         }
     }
 
-    /// Whether no call about it is in flight.
+    /// Whether no call with the target is in flight.
     pub const fn is_idle(&self) -> bool {
         self.registering.is_none() && self.deregistering.is_none()
     }
 
-    /// Whether it is a tombstone that has done its duty: it was missing often enough, also in a read that `began` when no
-    /// call could land any more that was given up, or sent by a leader before, so `late`.
+    /// Whether the record of a deregistered target is no longer needed. The target must have been missing in enough
+    /// reads. The last of them `began` so `late` that no call that was given up, or sent by an earlier leader, could
+    /// still take effect.
     pub fn has_done_its_duty(&self, late: Duration, began: Moment) -> bool {
         self.is_tombstone()
             && self.out().missing >= READS
             && self.ended.is_some_and(|ended| began.since(ended) >= late)
     }
 
-    /// Whether it is out beyond the word of the ledger alone: a call of whoever led before may have put it back since, or
-    /// have yet to take it out. Then a read says so, which began after the ledger was read.
+    /// Whether the target is deregistered, and more than the ledger proves it. A call of an earlier leader may have
+    /// registered it since, or may yet deregister it. A read that began after the ledger was read proves it.
     pub fn is_seen_out(&self) -> bool {
         let by_word = matches!(self.told, Told::Out(Out { since: Some(Since::Ledger(_)), .. }));
         let is_missed = matches!(self.sight, Some(Sight::Missing | Sight::There(HealthState::Draining)));
@@ -502,7 +508,7 @@ impl Entry {
     }
 }
 
-/// What AWS was told, as the ledger has it.
+/// What was sent to AWS, as recorded in the ledger.
 pub fn told_by(noted: Noted, mark: PodMark, out_since: Option<Since>) -> Told {
     match noted {
         Noted::Registered => Told::Believed(mark),

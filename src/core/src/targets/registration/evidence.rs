@@ -1,14 +1,14 @@
-//! From when on a read says how healthy the very pod is that a target was registered for; and targets that never become
-//! healthy: an app that does not start, a port that nothing serves, a health check that asks for something else.
+//! Since when a read shows the health of the pod for which a target was registered. Also, targets that never become
+//! healthy: the app does not start, nothing serves the port, or the health check asks for something else.
 //!
-//! AWS knows addresses, not pods. What it says of an address may be about the pod that had it before:
+//! AWS knows addresses, not pods. The health of an address may belong to the pod that had it before:
 //!
-//! * A read may show what was five seconds ago. So if the target was there shortly before it was registered, only a
-//!   read that began so much later counts.
-//! * A target that is registered once more keeps the health it had. If it was never taken out between two pods, its
-//!   health counts when it has been seen to be another than healthy since, or when the load balancer has had the time
-//!   to notice that the old pod is gone. The same holds for a pod that had lost the address in between: it is another
-//!   sandbox, and anybody may have answered there meanwhile.
+//! * A read may show the state five seconds ago. If the target was registered shortly before for another pod, only a
+//!   read that began that much later counts.
+//! * A target that is registered again keeps its health. If it was not deregistered between two pods, its health counts
+//!   after a read has shown it as not healthy. It also counts after the load balancer has had the time to notice that
+//!   the old pod is gone. The same applies to a pod that had lost the address in between. It has another sandbox, and
+//!   any pod may have answered at the address in the meantime.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,59 +18,61 @@ use crate::{
     model::{CallItem, Health, HealthState, Moment, Owner, Target, Uid, health::NeverHealthy},
 };
 
-/// So long after an address got another pod the load balancer may still call it healthy because of the old one: two
-/// failed checks 30 s apart and a time-out of 10 s are AWS's defaults.
+/// After an address got another pod, the load balancer may report the health of the old pod for this long. The defaults
+/// of AWS are two failed checks, 30 s apart, with a timeout of 10 s.
 const CARRIED: Duration = Duration::from_secs(90);
 
-/// What AWS had at an address when it was registered for a pod.
+/// What AWS had at an address before it was registered for a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Past {
     /// Nothing.
     #[default]
     Nothing,
-    /// What had been taken out, and what a late read may still show.
+    /// A deregistered target, which a late read may still show.
     Removed,
     /// A registered target, perhaps of another pod.
     Registered,
 }
 
-/// AWS has a target, and the load balancer has not called it healthy so far.
+/// A target that AWS has and that was never healthy so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Unproven {
-    /// Since when AWS has it, as far as this leader knows: when it was registered is not written in the ledger.
+    /// Since when AWS has the target, as far as this leader knows. The ledger does not record the time of a
+    /// registration.
     since: Moment,
-    /// Whether it was there before this leader.
+    /// Whether the target was registered before this leader.
     inherited: bool,
     told: bool,
 }
 
 impl Unproven {
-    /// It was registered now, or the ledger tells of it.
+    /// A target that was registered now, or that the ledger names.
     pub const fn new(now: Moment, inherited: bool) -> Self {
         Self { since: now, inherited, told: false }
     }
 }
 
-/// What is known of the health of a target, and of whose health that is.
+/// What is known about the health of a target, and which pod that health belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Evidence {
-    /// What AWS had there when it was registered for its owner.
+    /// What AWS had at the target before it was registered for its owner.
     pub(super) past: Past,
-    /// From when on a read tells of the owner's health.
+    /// Reads that began after this time show the owner's health.
     pub(super) own_health_from: Moment,
-    /// When AWS took its registration, until it is seen healthy.
+    /// When AWS accepted the registration, until a read shows the target as healthy.
     pub(super) registered_at: Option<Moment>,
-    /// When AWS took its registration from this leader, until a read that began since is answered, whatever it says. Not
-    /// if a removal that was given up may take it out unnoticed.
+    /// When AWS accepted the registration by this leader, until a later read succeeds. `None` if a deregistration that
+    /// was given up might remove the target unnoticed.
     pub(super) unread_since: Option<Moment>,
-    /// When a removal was last given up that may still be applied, or the ledger told of it, whose writer may have sent one.
+    /// When the last deregistration that may still take effect was given up. For a target from the ledger, the time
+    /// when the ledger was read, because its writer may have sent one.
     pub(super) removal_given_up: Option<Moment>,
-    /// Set while AWS has it and the load balancer has not called it healthy.
+    /// Set while AWS has the target and the load balancer has not reported it as healthy.
     pub(super) unproven: Option<Unproven>,
 }
 
 impl Entry {
-    /// What AWS has there, when it is about to be registered for the pod of this mark.
+    /// What AWS has at the target before it is registered for this pod.
     pub(super) fn past_before(&self, mark: PodMark) -> Past {
         match self.told {
             Told::Out(_) => Past::Removed,
@@ -82,9 +84,9 @@ impl Entry {
         }
     }
 
-    /// It is wanted, perhaps again by the pod that it was removed from. If that had lost the address, or may have, AWS may
-    /// know the health of the sandbox that had it before, or of whoever answered there meanwhile: the registration of then
-    /// counts no more, though AWS may never have taken the removal.
+    /// The target is wanted again, perhaps by the pod for which it was deregistered. That pod may have lost the address
+    /// in between. AWS may then know the health of an earlier sandbox, or of another pod at the address. The earlier
+    /// registration no longer counts, even if AWS never accepted the deregistration.
     pub(super) fn comes_back(&mut self) {
         if !self.is_wanted()
             && self.cause.may_lose_the_address()
@@ -94,7 +96,7 @@ impl Entry {
         }
     }
 
-    /// AWS has taken its registration, or the ledger says so.
+    /// AWS has accepted the registration, or the ledger records that.
     pub(super) fn counts_from(&mut self, now: Moment) {
         self.evidence.own_health_from = match self.evidence.past {
             Past::Nothing => now,
@@ -103,7 +105,8 @@ impl Entry {
         };
     }
 
-    /// AWS has taken its registration: from now on it has not been read, if that counts. A removal may be applied so `late`.
+    /// AWS has accepted the registration. Records that no read has shown it since, unless a deregistration may still
+    /// take effect within `late`.
     pub(super) fn dates_from(&mut self, late: Duration, now: Moment) {
         let given_up = self.evidence.removal_given_up;
         let may_go = self.deregistering.is_some() || given_up.is_some_and(|at| now.since(at) < late);
@@ -116,7 +119,7 @@ impl Entry {
 }
 
 impl Registrations {
-    /// These are about to be registered, and a read has shown some of them; `unread`: there was none.
+    /// Headgate is about to register these targets, and the last read has shown `seen`. `unread`: there was no read.
     pub fn there_before(&mut self, items: &[CallItem], seen: &BTreeMap<Target, Health>, unread: bool) {
         for item in items {
             let past = match seen.get(&item.target).map(|health| health.state) {
@@ -131,7 +134,7 @@ impl Registrations {
         }
     }
 
-    /// Whether `target` is registered for this pod, and a read that began then says how healthy the pod is.
+    /// Whether `target` is registered for this pod, and a read that began at `began` shows the health of that pod.
     pub fn is_told_by(&self, target: &Target, uid: &Uid, began: Moment) -> bool {
         self.entries.get(target).is_some_and(|entry| {
             let own = entry.owner().is_some_and(|owner| owner.uid == *uid);
@@ -141,8 +144,8 @@ impl Registrations {
         })
     }
 
-    /// Since when AWS has `target` for this pod, if this leader has registered it and no read that began since has been
-    /// answered. What the ledger says of a registration is not enough: removals do not wait for the ledger.
+    /// Since when AWS has `target` for this pod, if this leader has registered it and no later read has succeeded. The
+    /// record in the ledger is not enough, because deregistrations do not wait for the ledger.
     pub fn unread_since(&self, target: &Target, uid: &Uid) -> Option<Moment> {
         let entry = self.entries.get(target)?;
         let own = entry.owner().is_some_and(|owner| owner.uid == *uid);
@@ -150,8 +153,9 @@ impl Registrations {
         entry.evidence.unread_since.filter(|_| own && settled && entry.is_registered())
     }
 
-    /// The pod that had `target`, if AWS may have it, and whether it was seen healthy: before, the load balancer does not
-    /// send to it. Of one that the ledger tells of that is not known.
+    /// The pod of `target`, if AWS may have the target, and whether the target may serve. The load balancer sends
+    /// nothing to a new target before it is healthy. A target from the ledger always may, because its history is
+    /// unknown.
     pub fn may_be_sent_to(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         let registered = match entry.told {
@@ -163,20 +167,20 @@ impl Registrations {
         registered.then_some((&entry.last, entry.evidence.registered_at.is_none() || is_healthy))
     }
 
-    /// Whether what a read has shown of `target` that began then still counts: not if a call about it is under way, or has
-    /// ended since. One that is wanted again may be on its way out.
+    /// Whether a read that began at `began` still counts for `target`. It does not if a call with the target is in
+    /// flight or has ended since. A target that is wanted again may still be in a deregistration.
     pub fn is_untouched_since(&self, target: &Target, began: Moment) -> bool {
         let is_untouched = |entry: &Entry| entry.is_idle() && entry.ended.is_none_or(|ended| ended <= began);
         self.entries.get(target).is_none_or(is_untouched)
     }
 
-    /// Whose `target` should be.
+    /// The pod that should have `target`.
     pub fn owner(&self, target: &Target) -> Option<&Uid> {
         self.entries.get(target)?.owner().map(|owner| &owner.uid)
     }
 
-    /// A read that began then has shown these: gives how long it took those to become healthy that are seen so for the
-    /// first time since they were registered.
+    /// Takes in a read that began at `began`. Returns how long each target took to become healthy that is healthy for
+    /// the first time since its registration.
     pub fn grown_healthy(
         &mut self,
         seen: &BTreeMap<Target, Health>,
@@ -201,13 +205,13 @@ impl Registrations {
         took
     }
 
-    /// How many targets have been registered for long and were never healthy.
+    /// How many targets were reported as never healthy.
     pub fn never_healthy(&self) -> usize {
         self.entries.values().filter(|entry| entry.is_never_healthy()).count()
     }
 
-    /// A read that began then has shown these. Gives those that have been registered for `long` and were never healthy,
-    /// each once; `was_healthy` says of a pod from before this leader that it was healthy then.
+    /// Returns each target once that has been registered for `long` and was never healthy. `seen`: the read that began
+    /// at `began`. `was_healthy` tells whether a pod from before this leader was healthy then.
     pub fn find_never_healthy(
         &mut self,
         seen: &BTreeMap<Target, Health>,
@@ -240,7 +244,7 @@ impl Registrations {
                     entry.evidence.unproven = Some(Unproven { told: true, ..unproven });
                     found.push(NeverHealthy { target: *target, owner, waited, health: *health });
                 }
-                // Nobody checks it, or nobody knows; or what is said may be about the pod before.
+                // No health check runs, the health is unknown, or it may belong to the pod before.
                 _ => {}
             }
         }

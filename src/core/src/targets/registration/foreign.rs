@@ -1,7 +1,7 @@
-//! What others have registered, where the group is ours alone.
+//! Foreign targets in a group that belongs to Headgate alone.
 //!
-//! A foreign target is never noted in the ledger and leaves no tombstone: should the group be shared again, nothing
-//! that was learnt here counts against it.
+//! The ledger never names a foreign target, and Headgate keeps no record after its deregistration. If the group is
+//! shared again, Headgate holds nothing against the target.
 
 use super::{
     Entry, Registrations,
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Registrations {
-    /// Somebody else has registered this target, and it is to go.
+    /// Marks a foreign target for deregistration.
     pub fn expel(&mut self, target: Target, now: Moment) {
         if self.knows(&target) {
             return;
@@ -25,7 +25,7 @@ impl Registrations {
         self.insert(target, foreign_target);
     }
 
-    /// The group is shared (again): foreign targets that have not been removed stay.
+    /// The group is shared: keeps the foreign targets whose deregistration was not sent.
     pub fn spare_foreign_targets(&mut self) {
         self.drop_those(|entry| entry.is_foreign() && entry.deregistering.is_none());
     }

@@ -1,19 +1,19 @@
-//! Taking over: what the ledger says of the time before, and what becomes of it.
+//! Takeover: what the ledger records about the term before, and how this leader judges it.
 //!
-//! A target that is wanted for the very pod it was registered for needs no call, once a read has shown it. One that
-//! nothing wants is removed:
+//! A target that is wanted for the pod for which it was registered needs no call after a read has shown it. An unwanted
+//! target is deregistered:
 //!
-//! * at once, if this replica has seen its pod go, or a pod of this cluster has the address;
-//! * at once and whatever is in doubt, if the pod that lives there leaves: for its eviction, or with its node;
-//! * otherwise when a read says that it is not healthy. If it is healthy and nobody here has the address, another
-//!   cluster of the VPC may have got it: that one is reported, and looked at again at every read; unless the group is
-//!   ours alone.
-//! * The same is asked of a target that was taken out from here and is there again, if no `RegisterTargets` of ours can have
-//!   brought it back: another installation that shares the group may have registered what is at the address now.
-//! * Not while a pod lives there and a Service beside it is doubtful (its annotation cannot be read, or a target group
-//!   it names has not been found), or the pod only has to become ready: what was in force before is not known after a
-//!   restart. A removal that waits (for the end of a pause, a backoff, or those that replace the target) and was never
-//!   sent is called off if such a doubt comes up meanwhile.
+//! * immediately, if this replica has seen its pod end, or a pod of this cluster has the address;
+//! * immediately, despite any doubt, if the pod at the address will be evicted or its node will be removed;
+//! * in all other cases when a read shows that it is not healthy. If it is healthy and no pod of this cluster has the
+//!   address, another cluster of the VPC may have got the address. Headgate reports such a target and checks it at
+//!   every read. In a group that belongs to Headgate alone, it deregisters the target.
+//! * Headgate judges a deregistered target that appears again in the same way, if no `RegisterTargets` of Headgate can
+//!   have caused that. Another installation that shares the group may have registered the address.
+//! * Headgate does not deregister the target while a doubtful Service might want the living pod at the address, or the
+//!   pod only has to become ready. A Service is doubtful if its annotation is invalid or a target group in it was not
+//!   found. After a restart, Headgate does not know what was in force before. A doubt that begins later cancels a
+//!   deregistration that was never sent, for example because of a pause, a backoff or a hold.
 
 use super::{
     Entry, Orphan, PutBack, Registrations, Told, Tombstone,
@@ -25,34 +25,34 @@ use crate::{
     model::{AskedHold, Cause, HealthState, Moment, ObjectKey, Owner, Target, Uid, Written},
 };
 
-/// Who has an address, as far as this cluster knows.
+/// Which pod of this cluster has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// No pod, or only one that has ended and may have lost it since.
+    /// No pod, or only a pod that has ended and may have lost the address since.
     Nobody,
-    /// A pod of this cluster, which nothing can turn out to want there.
+    /// A pod of this cluster, and no Service can turn out to want the target for it.
     Pod,
-    /// A living pod, which a doubtful Service beside it may turn out to want there.
+    /// A living pod, and a doubtful Service may turn out to want the target for it.
     Doubtful(ObjectKey),
 }
 
 /// What a read that counts has shown of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// No such target, or one that is draining.
+    /// The target is missing or draining.
     Missing,
-    /// It is there.
+    /// The target is there.
     There(HealthState),
 }
 
 impl Entry {
-    /// Whether it was judged stale, and its removal was never sent.
+    /// Whether the target was judged stale, and its deregistration was never sent.
     fn is_stale_and_unsent(&self) -> bool {
         let is_judged = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
         is_judged && self.cause == Cause::StaleTarget && self.attempts == 0
     }
 
-    /// Whether a late call has brought it back, and its removal was not sent since that was seen.
+    /// Whether a late call has registered the target again, and its deregistration was not sent since that was seen.
     fn is_back_and_unsent(&self) -> bool {
         let goes = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
         goes && self.cause == Cause::TargetReappeared && self.attempts == 0
@@ -60,9 +60,9 @@ impl Entry {
 }
 
 impl Registrations {
-    /// The ledger says this. What is known here about a target already is newer and stays.
+    /// Takes in the ledger. What this leader already knows about a target is newer and remains.
     pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {
-        // Where the ledger does not say since when, it counts from now.
+        // If the ledger does not record since when, the time counts from now.
         let out_since = |target: &Target, noted: Noted| {
             let known = ledger.out_since(target).map(|at| Since::Ledger(Written::new(at, now)));
             known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)
@@ -93,23 +93,23 @@ impl Registrations {
         }
     }
 
-    /// The targets that came with the ledger, that nothing wants and that have not been judged for good.
+    /// The leftover targets: the ledger named them, nothing wants them, and Headgate has not made its final decision.
     pub fn orphans(&self) -> impl Iterator<Item = (&Target, &Orphan)> {
         self.entries.iter().filter_map(|(target, entry)| Some((target, entry.orphan()?)))
     }
 
-    /// Those that were judged stale, and whose removals were never sent: a doubt calls them off.
+    /// The targets that were judged stale and whose deregistration was never sent. A doubt cancels the deregistration.
     pub fn stale_and_unsent(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_stale_and_unsent)
     }
 
-    /// Those that a late call has brought back, and whose removals were not sent since that was seen.
+    /// The targets that a late call has registered again, and whose deregistration was not sent since that was seen.
     pub fn back_and_unsent(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_back_and_unsent)
     }
 
-    /// A late call has brought `target` back while this pod has it, and leaves: it goes for that. Should the pod stay after
-    /// all, it is put back.
+    /// A late call has registered `target` again for this pod, which will be deregistered for `cause`. The target is
+    /// deregistered for the same cause. If the pod remains after all, the target is registered again.
     pub fn goes_for(&mut self, target: &Target, pod: &Owner, cause: Cause, now: Moment) {
         let mark = PodMark::of(&pod.uid);
         self.change(*target, |entry| {
@@ -119,12 +119,12 @@ impl Registrations {
         });
     }
 
-    /// When the ledger told of this orphan.
+    /// When this leader learned from the ledger about this leftover target.
     pub fn orphan_since(&self, target: &Target) -> Option<Moment> {
         self.entries.get(target).filter(|entry| entry.orphan().is_some())?.ended
     }
 
-    /// Whether anything that came with the ledger waits for a read.
+    /// Whether a target from the ledger waits for a read.
     pub fn waits_for_read(&self) -> bool {
         self.entries.values().any(|entry| {
             entry.orphan() == Some(&Orphan::Unjudged)
@@ -132,7 +132,7 @@ impl Registrations {
         })
     }
 
-    /// Since when AWS has had each target of a pod no more that was taken out, and the hold that was asked for it.
+    /// For each deregistered target of a pod: since when AWS no longer has it, and the hold that was requested for it.
     pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Since, AskedHold)> {
         let mark = PodMark::of(uid);
         let was_its = move |entry: &&Entry| {
@@ -142,7 +142,7 @@ impl Registrations {
         out.filter_map(|entry| Some((entry.out().since?, entry.asked)))
     }
 
-    /// Which targets of a pod are out by the word of the ledger alone.
+    /// The targets of a pod that only the ledger shows as deregistered.
     pub fn said_out_of(&self, uid: &Uid) -> impl Iterator<Item = &Target> {
         let mark = PodMark::of(uid);
         let is_said = move |entry: &Entry| {
@@ -152,7 +152,8 @@ impl Registrations {
         of_pod.filter(move |(_, entry)| is_said(entry)).map(|(target, _)| target)
     }
 
-    /// This living pod may yet turn out to be wanted at `target`: its removal is called off, if it was never sent.
+    /// A Service may still turn out to want `target` for this living pod. Cancels the deregistration, if it was never
+    /// sent.
     pub fn call_off(&mut self, target: &Target, pod: &ObjectKey) {
         self.change(*target, |entry| {
             if entry.is_stale_and_unsent() {
@@ -162,9 +163,9 @@ impl Registrations {
         });
     }
 
-    /// Decides what becomes of an orphan. `holder`: who has its address; `living`: the one living pod that has it, if it is
-    /// one, and why that leaves, if it does; `sight`: what the last read has shown of it, if that counts; `exclusive`:
-    /// whether the group is ours alone.
+    /// Decides about a leftover target. `holder`: which pod has its address. `living`: the only living pod that has the
+    /// address, if there is one, and why that pod ends, if it does. `sight`: what the last read that counts has shown.
+    /// `exclusive`: whether the group belongs to Headgate alone.
     pub fn judge(
         &mut self,
         target: &Target,
@@ -183,12 +184,12 @@ impl Registrations {
         };
         let its = departed.of(target, mark);
         let is_told = matches!(entry.told, Told::Perhaps(_) | Told::Believed(_));
-        // One that has its address again has not lost it.
+        // A pod that has its address again has not lost it.
         let has_it_again = living.as_ref().is_some_and(|pod| PodMark::of(&pod.uid) == mark);
         let seen_to_go =
             its.filter(|departure| is_told && !(has_it_again && departure.cause.loses_the_address()));
         let seen_to_go = seen_to_go.cloned();
-        // If it is not known through which bindings its pod had it: another one may have gone from there since.
+        // Used if the bindings of the target's pod are unknown. Another pod may have ended at the address since.
         let through = its.or_else(|| departed.last(target)).and_then(|departure| departure.through.clone());
         self.change(*target, |entry| {
             if entry.orphan().is_none() {
@@ -207,16 +208,17 @@ impl Registrations {
                     entry.through.clone_from(&through);
                 }
             };
-            // That its pod went says nothing of who has registered it since.
+            // The end of its pod does not show who has registered the target since.
             if let Some(departure) = seen_to_go.filter(|_| !is_back) {
                 goes(departure.cause, departure.seen);
                 (entry.last, entry.through) = (departure.owner, departure.through);
                 return;
             }
-            // Whatever may turn out to want it lets it go as well, and it is held for nothing.
+            // Any Service that may want the target would deregister it as well, and nothing holds the deregistration.
             if let Some(cause) = leaves {
                 goes(cause, now);
-                // It goes for its pod: should that stay after all, it is put back.
+                // The target is deregistered because of its pod. If the pod remains after all, the target is registered
+                // again.
                 if has_it_again {
                     entry.taken_from = Some(mark);
                 }
@@ -230,7 +232,7 @@ impl Registrations {
                     entry.wish = Wish::Gone(Goes::Now);
                     (entry.told, entry.ended) = (Told::Out(Out::since(Some(Since::now(now)))), Some(now));
                 }
-                // Too early to tell: it may have been registered a moment ago.
+                // It is too early to decide: the target may have been registered a moment ago.
                 (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
                     waits(entry, Orphan::Unjudged);
                 }

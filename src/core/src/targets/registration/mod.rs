@@ -1,32 +1,31 @@
-//! What AWS has been told about the targets of one group, and what it must still be told.
+//! What Headgate has sent to AWS about the targets of one group, and what it must still send.
 //!
-//! * **Owns** the targets of one group, each with its state (`entry.rs`); what its ledger should say (`stored.rs`); what was
-//!   found and is not ours.
-//! * **Flow.** An owner changes ([`Registrations::want`]), a call starts or ends, a read shows something, the ledger is
-//!   read or written: what each target waits for is derived anew (`entries.rs`).
-//! * **Assumes** that whoever sends calls says when each starts and ends, and asks for removals first.
+//! * **Owns** the targets of one group, each with its state (`entry.rs`), the desired content of the ledger
+//!   (`stored.rs`), and the foreign targets.
+//! * **Flow.** The owner of a target changes ([`Registrations::want`]), a call starts or ends, a read succeeds, or the
+//!   ledger is read or written. After each of these, `entries.rs` derives again what each target waits for.
+//! * **Assumes** that the caller reports when each call starts and ends, and asks for deregistrations first.
 //!
-//! A small machine per target: what is wanted (the owner, by pod UID), what AWS was told, and the calls in
-//! flight. Its rules:
+//! Each target has a small state machine: what is wanted (the owner, by pod UID), what was sent to AWS, and the calls
+//! in flight. Its rules:
 //!
-//! * A removal never waits for a registration: a `DeregisterTargets` for a target whose `RegisterTargets` is in
-//!   flight goes at once, and again after that has ended, since AWS may apply the two in either order.
-//! * A registration waits for a removal of the same target that is in flight, for the same reason.
-//! * A target whose owner changed while it stayed registered is registered again for the new owner, so that
-//!   nothing about the old pod is ever taken for the new one. So is one whose owner had lost the address meanwhile.
-//! * An answer that is lost proves nothing: the target counts as perhaps registered until a `DeregisterTargets`
-//!   has succeeded. Deregistering a target that is not there succeeds (ELBv2 API reference).
-//! * Only what was registered from here is ever removed.
-//! * A removed target is remembered as a tombstone until it was missing in two reads and no call of ours can land
-//!   late any more: a `RegisterTargets` that was given up may still be applied after the `DeregisterTargets`.
-//!   One that is there again although no call of ours can have brought it back may be another installation's
-//!   (`inherit.rs`).
-//! * A target that vanishes again and again soon after it was registered is registered ever more rarely.
-//! * A refused call is halved until the one bad target is alone; that one is set aside for a while, the rest go on. Targets
-//!   that are refused alike are set aside together, and one of them is tried again (`refusals.rs`).
-//! * The removal of targets whose pods live on waits until one of those that replace them is healthy (`replaced.rs`).
-//! * What a read shows counts for a target only if the read began after our last call about it had ended, and, for
-//!   a target that is missing, long enough after it for AWS to show what it did.
+//! * A deregistration never waits for a registration. If a `RegisterTargets` is in flight, Headgate sends
+//!   `DeregisterTargets` immediately, and again after the first call has ended. AWS may apply the two in either order.
+//! * A registration waits for a deregistration of the same target in flight, for the same reason.
+//! * If the owner of a registered target changes, Headgate registers the target again for the new owner, so that the
+//!   state of the old pod never counts for the new one. It does the same if the owner had lost the address in between.
+//! * A lost answer proves nothing. The target counts as perhaps registered until a `DeregisterTargets` has succeeded.
+//!   Deregistering a missing target succeeds (ELBv2 API reference).
+//! * Headgate only deregisters targets that it has registered.
+//! * Headgate remembers a deregistered target until two reads have not shown it and no call can take effect late any
+//!   more. AWS may apply a `RegisterTargets` that was given up after the `DeregisterTargets`. If no call of Headgate
+//!   can have registered a target that appears again, the target may belong to another installation (`inherit.rs`).
+//! * A target that repeatedly disappears soon after its registration is registered less and less often.
+//! * A rejected call is halved until the one bad target is alone. That target waits for a while, and the others
+//!   continue. If AWS rejects all targets, they wait together, and one of them is retried (`refusals.rs`).
+//! * The deregistration of targets of living pods waits until one of the new targets is healthy (`replaced.rs`).
+//! * A read counts for a target only if it began after the last call with the target had ended. If the target is
+//!   missing, the read must also have begun long enough after the call for AWS to show its effect.
 
 mod binders;
 mod calls;
@@ -75,44 +74,44 @@ use crate::{
     },
 };
 
-/// `DescribeTargetHealth` may be this old (facts about its consistency are not published; people saw seconds).
+/// The data of `DescribeTargetHealth` may be this old. AWS publishes no figures; users have seen seconds.
 pub const STALE: Duration = Duration::from_secs(5);
-/// While a removed target is still remembered.
+/// How often the group is read while Headgate remembers a deregistered target.
 const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
-/// Reads without the target before a tombstone is dropped.
+/// How many reads must not show a deregistered target before Headgate forgets it.
 const READS: u8 = 2;
 
-/// The registrations of one target group. See the module.
+/// The registrations of one target group. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Registrations {
     entries: Entries,
     binders: Binders,
     replaced: Replaced,
     room: Room,
-    /// How many did not fit when AWS last said so.
+    /// How many targets did not fit when AWS last rejected some.
     unplaced: usize,
     adding: Option<RequestId>,
-    /// What AWS refuses of registrations, and of removals.
+    /// What AWS rejects: registrations and deregistrations.
     unregistered: Refusals,
     unremoved: Refusals,
     stored: Stored,
     departed: Departed,
     holders: Holders,
     family: IpFamily,
-    /// A call that was given up, or that a leader before has sent, may still be applied for this long.
+    /// How long a call that was given up, or that an earlier leader sent, may still take effect.
     late: Duration,
-    /// Whether it counts since when AWS has taken a registration and no read was answered.
+    /// Whether the time counts since AWS accepted a registration without a later read.
     dates_answers: bool,
 }
 
 impl Registrations {
-    /// A read of the group has failed.
+    /// Handles a failed read of the group. Does nothing.
     pub const fn unread(&mut self, _now: Moment) {}
 
-    /// A term begins, of this number.
+    /// Begins the term with this number. Does nothing.
     pub const fn begins(&mut self, _term: u64, _now: Moment) {}
 
-    /// Nothing is wanted, and nothing known of the ledger. `seed` is for jitter.
+    /// Starts without wanted targets and without a ledger. `seed` is for jitter.
     pub fn new(settings: &GroupSettings, seed: u64) -> Self {
         Self {
             entries: Entries::default(),
@@ -132,8 +131,8 @@ impl Registrations {
         }
     }
 
-    /// The owner of a target is another one now, or has it through others; `of_the_pod`: for what became of a pod, and not
-    /// for what is written.
+    /// Sets the owner of a target, or the bindings through which the owner has it. `of_the_pod`: whether the cause is
+    /// the pod, not the configuration.
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
         let Ownership { through, target, owner, cause, seen } = ownership;
         self.note_family(target.ip);
@@ -141,12 +140,12 @@ impl Registrations {
             let (last, before) = (entry.last.clone(), entry.cause);
             let has_gone_before = self.departed.of(&target, PodMark::of(&last.uid)).is_some();
             match &owner {
-                // What it was before says nothing any more.
+                // The earlier owner of the entry is no longer relevant.
                 None if entry.told.mark().is_none() || has_gone_before => {
                     let departure = Departure { owner: last, through: Some(through.clone()), cause, seen };
                     self.departed.note(target, departure);
                 }
-                // The ledger may name the pod that went, and be read again.
+                // The ledger may name the pod that ended, and may be read again.
                 Some(owner) if last.uid != owner.uid && entry.namespace().is_some() => {
                     let through = entry.through.clone();
                     let cause = if entry.is_wanted() { Cause::IpChanged } else { before };
@@ -189,13 +188,13 @@ impl Registrations {
             (entry.cause, entry.since, entry.attempts) = (cause, seen, 0);
             entry.forget_refusals();
             entry.set_aside = None;
-            // What was seen before its removal was sent says nothing any more, should it stay after all.
+            // A sight from before the deregistration does not count if the target remains registered after all.
             let stands = |entry: &Entry| !entry.is_wanted() || (entry.is_registered() && !went);
             entry.sight = entry.sight.filter(|_| stands(entry));
         });
     }
 
-    /// The pods that were seen to go, also from what AWS may still have.
+    /// The pods that ended, including those whose target AWS may still have.
     pub fn departed(&self, now: Moment) -> Departed {
         let mut departed = self.departed.clone();
         for (target, entry) in self.entries.iter().filter(|(_, entry)| !entry.is_wanted()) {
@@ -206,13 +205,13 @@ impl Registrations {
         departed
     }
 
-    /// These were.
+    /// Takes over the ended pods.
     pub fn have_departed(&mut self, departed: Departed) {
         self.departed = departed;
     }
 
-    /// When the longest waiting removal was caused, of those that should be made and that AWS has not taken yet: those that
-    /// wait for their turn or for another try, and those in flight.
+    /// When the oldest deregistration was caused that AWS has not accepted yet. It may be waiting, backing off or in
+    /// flight.
     pub fn oldest_untaken_removal(&self) -> Option<Moment> {
         let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);
         let in_flight =
@@ -220,9 +219,9 @@ impl Registrations {
         waiting.chain(in_flight.map(|entry| entry.since)).min()
     }
 
-    /// The target group does not exist: nothing is in it, and nothing can come back.
+    /// The target group does not exist, so it has no targets, and none can appear again.
     pub fn group_is_gone(&mut self) {
-        // The ledger may be read again before it says so.
+        // Headgate may read the ledger again before the ledger records this.
         let known =
             self.entries.iter().filter(|(_, entry)| entry.is_tombstone() && entry.namespace().is_some());
         for (target, Entry { last, through, cause, since, .. }) in known {
@@ -234,13 +233,13 @@ impl Registrations {
         self.room = Room::default();
     }
 
-    /// How many targets that should be there somebody else removes again and again.
+    /// How many wanted targets somebody else deregisters repeatedly.
     pub fn contested(&self) -> usize {
         let contested = |entry: &&Entry| entry.is_wanted() && entry.vanishing.is_removed_by_another();
         self.entries.values().filter(contested).count()
     }
 
-    /// After which time a read shows something about a target that was removed.
+    /// How long until a read can show something new about a deregistered target.
     pub fn next_look(&self, now: Moment) -> Option<Duration> {
         let mut tombstones = self.entries.values().filter(|entry| entry.is_tombstone()).peekable();
         tombstones.peek()?;
@@ -252,21 +251,21 @@ impl Registrations {
             .then_some(READ_FOR_TOMBSTONES)
     }
 
-    /// Whether a target of `origin` that should not be there may still be, or a call about it is in flight. One that it had
-    /// a while ago is also its own if the ledger has it under the pod of another.
+    /// Whether AWS may still have an unwanted target of `origin`, or a call with one is in flight. A target that
+    /// `origin` had recently also counts if the ledger names another pod for it.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
         let has = |entry: &Entry| entry.through.as_ref().is_some_and(|through| through.is_of(origin));
         let had = |target: &Target| self.departed.had(target, origin);
         self.leaving().any(|(target, entry)| has(entry) || (entry.goes_for_good() && had(target)))
     }
 
-    /// The same of targets that only the ledger tells of, which may be anybody's. Those that something else may turn out
-    /// to want stay for that, however long it takes.
+    /// Like [`Self::is_leaving`], for targets that only the ledger names, which may belong to any object. Targets that
+    /// a binding may turn out to want do not count.
     pub fn is_leaving_unknown(&self) -> bool {
         self.leaving().any(|(_, entry)| entry.through.is_none() && entry.goes_for_good())
     }
 
-    /// One that another cluster may have got is nobody's here any more.
+    /// The unwanted targets that AWS may have. A target that another cluster may have got does not count.
     fn leaving(&self) -> impl Iterator<Item = (&Target, &Entry)> {
         let leaves = |(_, entry): &(&Target, &Entry)| {
             !entry.is_wanted() && !entry.is_tombstone() && entry.orphan() != Some(&Orphan::Suspect)
@@ -274,12 +273,12 @@ impl Registrations {
         self.entries.iter().filter(leaves)
     }
 
-    /// Forgets what need not be remembered any more.
+    /// Forgets the pods that ended long ago.
     pub fn forget_departed(&mut self, now: Moment) {
         self.departed.forget(now);
     }
 
-    /// Whether nothing is wanted, registered or in flight any more, nothing can come back, and nothing is remembered.
+    /// Whether there is no target, no recently ended pod, and no namespace that holds the group.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.departed.is_empty() && self.holders.is_empty()
     }
@@ -289,9 +288,9 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
-    /// What AWS may have of a pod with these addresses, as far as is known, or the leader before has written, and may be
-    /// taken out: also what was another's for a moment since, and was not registered for that one. Each with the hold that
-    /// is asked for it.
+    /// The unwanted targets that AWS may have for a pod with these addresses, each with the requested hold. This
+    /// includes targets of an earlier leader. It also includes targets that briefly belonged to another pod and were
+    /// not registered for it.
     pub fn all_of<'a>(
         &'a self,
         uid: &'a Uid,
@@ -301,8 +300,8 @@ impl Registrations {
         its.map(|(target, entry)| (target, entry.asked))
     }
 
-    /// Whether the leader before had a pod with these addresses at another one, where it has not been seen since. It may have
-    /// got that by now.
+    /// Whether an earlier leader registered the pod at an address that the pod has not been seen with since. The pod
+    /// may have got that address by now.
     pub fn has_elsewhere(&self, uid: &Uid, ips: &[IpAddr]) -> bool {
         self.had_by(uid).any(|(target, entry)| entry.orphan().is_some() && !ips.contains(&target.ip))
     }
@@ -315,18 +314,18 @@ impl Registrations {
         self.entries.of_pod(mark).filter(move |(_, entry)| (was_its(entry) || is_told(entry)) && is_in(entry))
     }
 
-    /// Whether a target has to do with this pod, or had.
+    /// Whether a target belongs, or belonged, to this pod.
     pub fn knows_pod(&self, mark: PodMark) -> bool {
         self.entries.knows_pod(mark)
     }
 
-    /// The pods of which that may be otherwise than when this was called last.
+    /// The pods for which [`Self::knows_pod`] may have changed since the last call.
     pub fn take_pods_changed(&mut self) -> BTreeSet<PodMark> {
         self.entries.take_pods_changed()
     }
 
-    /// Whether AWS has taken the removal of `target`, and nothing can come back: as far as the pod is concerned that had
-    /// it, and has these addresses, also if it is another's by now or may be.
+    /// Whether AWS has accepted the deregistration of `target`, and no call can register it again, for the pod that had
+    /// it and has these addresses. Also true if the target belongs, or may belong, to another pod.
     pub fn is_out(&self, target: &Target, uid: &Uid, ips: &[IpAddr]) -> bool {
         let is_anothers = |entry: &Entry| {
             is_lost(target, entry, uid, ips) || entry.owner().is_some_and(|owner| owner.uid != *uid)
@@ -334,35 +333,35 @@ impl Registrations {
         self.entries.get(target).is_none_or(|entry| entry.is_seen_out() || is_anothers(entry))
     }
 
-    /// Whether `target` should be there.
+    /// Whether `target` should be registered.
     pub fn wants(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(Entry::is_wanted)
     }
 
-    /// Whether `target` is wanted, or was registered from here.
+    /// Whether `target` is wanted, or Headgate has registered it.
     pub fn knows(&self, target: &Target) -> bool {
         self.entries.get(target).is_some()
     }
 
-    /// The targets of a binding that are to go or have gone a moment ago: each with its last pod, the reason, and
-    /// whether AWS has yet to take its removal.
+    /// The targets of a binding that will be or were just deregistered. Each with its last pod, the reason, and whether
+    /// AWS has yet to accept the deregistration.
     pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Cause, bool)> {
         let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding() == Some(binding);
         let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
         ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, !entry.is_tombstone()))
     }
 
-    /// The targets that should be there.
+    /// The targets that should be registered.
     pub fn wanted(&self) -> impl Iterator<Item = &Target> {
         self.entries.which(Entry::is_wanted)
     }
 
-    /// The same, each with its pod.
+    /// The targets that should be registered, each with its pod.
     pub fn wanted_by(&self) -> impl Iterator<Item = (&Target, &Owner)> {
         self.entries.iter().filter_map(|(target, entry)| Some((target, entry.owner()?)))
     }
 
-    /// Whose `target` is, or was last.
+    /// The pod that should have `target`, or had it last.
     pub fn whose(&self, target: &Target) -> Option<&Owner> {
         self.entries.get(target).map(|entry| entry.owner().unwrap_or(&entry.last))
     }
@@ -383,7 +382,7 @@ impl Registrations {
         })
     }
 
-    /// The targets that a pod of this name, and of this UID if that is known, had and should have no more.
+    /// The unwanted targets that a pod of this name had. `uid`: also requires this UID.
     pub fn left_by<'a>(
         &'a self,
         pod: &'a ObjectKey,
@@ -421,22 +420,22 @@ impl Registrations {
         }
     }
 
-    /// Whether this target is to go, and AWS has not taken its removal.
+    /// Whether this target is unwanted, and AWS has not accepted its deregistration.
     pub fn is_to_go(&self, target: &Target) -> bool {
         self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && !entry.is_tombstone())
     }
 
-    /// The targets of which AWS was told.
+    /// The targets that AWS may have.
     pub fn told(&self) -> BTreeSet<Target> {
         self.entries.which(|entry| entry.told.mark().is_some()).copied().collect()
     }
 
-    /// All targets of a group are of one family.
+    /// Records the address family, which all targets of a group share.
     fn note_family(&mut self, ip: IpAddr) {
         self.family = if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
     }
 
-    /// The entry of `target` has done its duty.
+    /// Removes the entry of `target`, which is no longer needed.
     fn drop_entry(&mut self, target: &Target) {
         self.entries.remove(target);
         if self.stored.content().get(target).is_some() {
@@ -444,14 +443,14 @@ impl Registrations {
         }
     }
 
-    /// Those of which this holds have done their duty.
+    /// Removes the entries that satisfy `over`.
     fn drop_those(&mut self, over: impl Fn(&Entry) -> bool) {
         for target in self.entries.which(over).copied().collect::<Vec<_>>() {
             self.drop_entry(&target);
         }
     }
 
-    /// What may be registered has changed.
+    /// Which targets may be registered has changed.
     fn requeue(&mut self) {
         let waiting = self.entries.all_waiting(Action::Register).chain(self.entries.waiting(Queue::Note));
         for target in waiting.map(|(_, target)| *target).collect::<Vec<_>>() {
@@ -459,13 +458,13 @@ impl Registrations {
         }
     }
 
-    /// Nothing was known of `target`.
+    /// Adds an entry for a new target.
     fn insert(&mut self, target: Target, entry: Entry) {
         self.entries.insert(target, entry);
         self.change(target, |_| {});
     }
 
-    /// Changes the entry of `target`, if there is one, and all that follows from it.
+    /// Changes the entry of `target`, if there is one, and everything that depends on it.
     fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
         let Self { entries, stored, binders, .. } = self;
         let judged = |entry: &mut Entry| {
@@ -488,8 +487,8 @@ impl Registrations {
     }
 }
 
-/// Whether a pod with these addresses has nothing to do any more with a target that it had: it stays for others, as for one
-/// that has got the address and is being replaced.
+/// Whether a pod with these addresses no longer has a part in a target that it had. The target remains registered for
+/// others, for example for a pod that got the address and is being replaced.
 fn is_lost(target: &Target, entry: &Entry, uid: &Uid, ips: &[IpAddr]) -> bool {
     let is_held_for_another = || entry.replaced().is_some_and(|owner| owner.uid != *uid);
     (entry.is_left_to_others() || is_held_for_another()) && !ips.contains(&target.ip)

@@ -1,8 +1,8 @@
-//! What follows from a read of the group.
+//! The consequences of a read of the group.
 //!
-//! A read may show what was five seconds ago, so it says nothing about a target until that long after our last call
-//! about it had ended; only a wanted target that the ledger says is registered counts as soon as it is seen, and is
-//! looked at again.
+//! A read may show the state five seconds ago. It counts for a target only if it began that long after the last call
+//! with the target had ended. There is one exception: a wanted target that the ledger records as registered counts as
+//! soon as a read shows it. Headgate then checks it again.
 
 use std::collections::BTreeMap;
 
@@ -12,43 +12,45 @@ use crate::{
     model::{AskedHold, Cause, Health, HealthState, Moment, Target},
 };
 
-/// What is known of a target that was taken out.
+/// What is known of a deregistered target.
 #[derive(Clone, Copy, Debug)]
 pub struct Tombstone<'a>(pub(super) &'a Entry);
 
 impl Tombstone<'_> {
-    /// Whether it may be put back for the pod from which it was taken out.
+    /// Whether the target may be registered again for the pod for which it was deregistered.
     pub const fn may_be_put_back(&self) -> bool {
         self.0.taken_from.is_some()
     }
 
-    /// Whose it was.
+    /// The last pod of the target.
     pub fn mark(&self) -> PodMark {
         self.0.taken_from.unwrap_or_else(|| PodMark::of(&self.0.last.uid))
     }
 
-    /// Whose it was, and of whom AWS had it: another one may have got the address since, for a moment.
+    /// The last pod of the target, and the pod for which AWS had it. They differ if another pod briefly got the
+    /// address.
     pub fn marks(&self) -> impl Iterator<Item = PodMark> {
         std::iter::once(self.mark()).chain(self.0.out().of)
     }
 
-    /// The hold that was asked for it.
+    /// The hold that was requested for the target.
     pub const fn asked_hold(&self) -> AskedHold {
         self.0.asked
     }
 
-    /// Since when AWS has had it no more.
+    /// Since when AWS no longer has the target.
     pub const fn out_since(&self) -> Option<Since> {
         self.0.out().since
     }
 }
 
 impl Registrations {
-    /// A read that began at `began` has shown these targets. What is missing is registered again. What has come back is
-    /// removed again if a late call of ours may have brought it back, and else judged like what the ledger left behind:
-    /// it may be another installation's. Tombstones that have done their duty are dropped.
+    /// Takes in a read that began at `began`. Missing targets will be registered again. A target that appears again is
+    /// deregistered again if a late call of Headgate may have registered it. If not, Headgate judges it like a leftover
+    /// target, because it may belong to another installation. Records of deregistered targets that are no longer needed
+    /// are dropped.
     ///
-    /// `keeps` says which tombstones are kept all the same. Says whether somebody else has taken a target out.
+    /// `keeps` tells which records must remain. Returns whether somebody else has deregistered a target.
     pub fn observed(
         &mut self,
         states: &BTreeMap<Target, Health>,
@@ -73,13 +75,15 @@ impl Registrations {
                 match (entry.is_wanted(), &mut entry.told) {
                     (true, Told::Believed(mark)) if there => entry.told = Told::Registered(*mark),
                     (true, Told::Registered(_) | Told::Believed(_)) if !there && old_enough => {
-                        // Whoever has taken it out, perhaps the leader before, did so a moment ago for all that is known.
+                        // Somebody, perhaps the earlier leader, has deregistered it. The time is unknown, so it counts
+                        // as now.
                         taken |= matches!(entry.told, Told::Registered(_));
                         entry.told = Told::Out(Out::since(Some(Since::now(now))));
                         (entry.cause, entry.since, entry.attempts) = (Cause::TargetMissing, now, 0);
                         entry.set_aside = entry.vanishing.vanished(now).map(|wait| now + wait);
                     }
-                    // AWS refuses its removal, and does not have it: as it may refuse an address outside of the VPC.
+                    // AWS rejects the deregistration and does not have the target. For example, AWS may reject an
+                    // address outside the VPC.
                     (false, Told::Registered(_) | Told::Believed(_) | Told::Perhaps(_))
                         if entry.refused == Refused::Waits && !states.contains_key(&target) && old_enough =>
                     {
@@ -87,7 +91,7 @@ impl Registrations {
                         entry.forget_refusals();
                     }
                     (false, Told::Out(out)) if there && old_enough => {
-                        // Nobody else was registered since, though another one may have had the address for a moment.
+                        // Nobody else was registered since, but another pod may have had the address for a moment.
                         let had = out.of.unwrap_or_else(|| PodMark::of(&entry.last.uid));
                         entry.taken_from = entry.taken_from.or(out.for_the_pod.then_some(had));
                         entry.told = Told::Perhaps(had);

@@ -1,16 +1,18 @@
-//! Targets that are registered again for the pod from which they were taken out from here: because it was not ready, or
-//! its labels had changed, or a list did not have it.
+//! Targets that are registered again for the pod for which Headgate deregistered them. The pod was not ready, its
+//! labels had changed, or a list did not contain it.
 //!
-//! Such a pod has to be healthy anew, so its readiness gate is closed first, and only then is the registration noted in
-//! the ledger and sent: whoever leads next finds the target noted as removed, and closes the gate, or the gate closed. A
-//! gate that cannot be closed holds a registration up for a moment only: a pod that serves counts for more.
+//! The load balancer must check such a pod again. Headgate first closes its readiness gate, then records the
+//! registration in the ledger, and then sends it. A new leader thus finds either the target recorded as deregistered,
+//! and closes the gate, or the gate closed. If the gate cannot be closed, the registration waits only for a moment,
+//! because a serving pod is more important.
 //!
-//! Not for a change of a Service, which could close the gates of all of its pods at once; but soon after a take-over, when
-//! target groups are still being looked up, nobody can tell, and what the ledger has as removed counts. Not for what
-//! somebody else has taken out either, who could close the gates of all pods.
+//! Gates are not closed for a change of a Service, which could close the gates of all its pods at once. Soon after a
+//! takeover, while target groups are still being looked up, the cause is unknown, and the record in the ledger decides.
+//! Gates are not closed either if somebody else has deregistered the target, because that could close the gates of all
+//! pods.
 //!
-//! The tombstone of a target that went for its pod is kept as long as that lives with an open gate: without it nobody would
-//! know that the target was taken out from here.
+//! Headgate keeps the record of a target that was deregistered because of its pod while that pod is alive with an open
+//! gate. Without the record it would not know that it deregistered the target.
 
 use std::time::Duration;
 
@@ -20,14 +22,14 @@ use crate::{
     model::{Moment, Owner, Target},
 };
 
-/// A registration waits for so long at most until the gate is closed.
+/// How long a registration waits at most for the gate to close.
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
-/// After a take-over target groups are known by then, if all is well.
+/// After a takeover, the target groups should be known within this time.
 const LOOKED_UP_WITHIN: Duration = Duration::from_secs(30);
 
 impl PutBack {
-    /// Until when the target waits for it.
+    /// How long the target waits for the gate.
     pub fn until(self) -> Option<Moment> {
         match self {
             Self::Closing(until) => Some(until),
@@ -37,14 +39,15 @@ impl PutBack {
 }
 
 impl Entry {
-    /// What becomes of that when it has this owner now, `of_the_pod` or for what is written, as was seen then.
+    /// The next state if the target has this owner now. `of_the_pod`: whether the cause is the pod, not the
+    /// configuration. `seen`: when the change was seen.
     pub(super) fn put_back_for(&self, owner: Option<&Owner>, of_the_pod: bool, seen: Moment) -> PutBack {
         let Some(owner) = owner else { return PutBack::No };
         let is_out = match self.owner() {
             Some(before) if before.uid == owner.uid => return self.put_back,
             _ => self.told.mark().is_none() || self.removal_sent,
         };
-        // Of what came with the ledger only the mark of its pod is known.
+        // For a target from the ledger, only the UID hash of its pod is known.
         let came_with_it = owner.uid != self.last.uid;
         let just_came = self.ended.is_some_and(|ended| seen.since(ended) < LOOKED_UP_WITHIN);
         let is_meant = of_the_pod || (came_with_it && just_came);
@@ -52,15 +55,15 @@ impl Entry {
         if is_out && is_meant && is_its_own { PutBack::Due } else { PutBack::No }
     }
 
-    /// Nobody wants it any more, for what became of its pod or for what is written.
+    /// The target is no longer wanted. `of_the_pod`: whether the cause is the pod, not the configuration.
     pub(super) fn note_taken_out(&mut self, of_the_pod: bool) {
-        // If it was not registered since it was taken out, it still is out for that, or for nothing of its pod's.
+        // If the target was not registered since its deregistration, the reason for that deregistration still applies.
         let may_still_be_out = self.removal_sent && !of_the_pod;
-        // A registration that is under way may yet bring back what was taken out since.
+        // A registration in flight may still register a target that was deregistered since.
         let may_be_in = self.told.mark().is_some() || self.registering.is_some();
         if may_be_in && self.is_wanted() && !may_still_be_out {
-            // Who wanted it last may not have had it yet: that pod's gate does not say that it serves. Or it had it before another
-            // one, and may have an open gate since.
+            // The last pod that should have had the target may not have had it yet. Its gate then does not show that it
+            // serves. Or it had the target before another pod, and its gate may be open since then.
             let last = PodMark::of(&self.last.uid);
             let told = self.told.mark().filter(|_| self.told_before != Some(last));
             self.taken_from = Some(told.unwrap_or(last)).filter(|_| of_the_pod);
@@ -69,27 +72,27 @@ impl Entry {
         }
     }
 
-    /// Whether its pod lives on and may come back, though nothing wants the target now.
+    /// Whether the pod remains alive and may be wanted again, although nothing wants the target now.
     pub(super) fn spares_its_pod(&self) -> bool {
         !self.is_wanted() && self.taken_from.is_some() && self.cause.may_come_back()
     }
 }
 
 impl Registrations {
-    /// The targets that are put back, or wait for that.
+    /// The targets that wait to be registered again.
     pub fn put_backs(&self) -> impl Iterator<Item = &Target> {
         self.entries.waiting(Queue::Gate).map(|(_, target)| target)
     }
 
-    /// For which pod `target` is put back, and whether its gate is being closed already.
+    /// The pod for which `target` is registered again, and whether its gate is being closed already.
     pub fn put_back(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         let owner = entry.owner()?;
         (entry.put_back != PutBack::No).then_some((owner, entry.put_back != PutBack::Due))
     }
 
-    /// The gate of the pod is (still) open, and is being closed: its registration waits for that, but not for long. If the
-    /// gate is not open, or was not closed in time, the registration goes on.
+    /// Records whether the pod's gate is open. While it is open and being closed, the registration waits, but not for
+    /// long. If the gate is not open, or was not closed in time, the registration continues.
     pub fn gate_is(&mut self, target: &Target, is_open: bool, now: Moment) {
         self.change(*target, |entry| {
             entry.put_back = match entry.put_back {
@@ -119,13 +122,13 @@ mod tests {
         PodMark::of(&Uid::new(uid))
     }
 
-    /// AWS has taken its registration for pod `a`.
+    /// AWS has accepted the registration for pod `a`.
     fn registered() -> Entry {
         let entry = Entry::wanted(owner("a"), None, Cause::PodHasIp, at(0));
         Entry { told: Told::Registered(mark("a")), ..entry }
     }
 
-    /// Taken out for what became of pod `a`, and AWS has taken that.
+    /// The target was deregistered because of pod `a`, and AWS has accepted that.
     fn out() -> Entry {
         Entry {
             wish: Wish::Gone(Goes::Now),

@@ -1,9 +1,9 @@
-//! The stored ledger of one target group, as far as it is known here, and the request about it in flight.
+//! The stored ledger of one target group as this replica knows it, and the request to it in flight.
 //!
-//! One request at a time; what comes meanwhile travels in the next. A write carries the version it replaces, so that
-//! of two replicas only one can have written; after a conflict or a lost answer the ledger is read again before
-//! anything else. Nothing is registered on the word of a ledger that this term has not written itself: a write of
-//! the leader before may still be under way, and ours makes it fail.
+//! Only one request is in flight at a time; later changes share the next one. A write carries the version that it
+//! replaces, so only one of two replicas can succeed. After a conflict or a lost answer, Headgate reads the ledger
+//! again before anything else. It registers nothing because of a ledger that this term has not written itself. A write
+//! of an earlier leader may still be under way, and a write of this term makes it fail.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use crate::{
     model::{Failure, FailureClass, Moment, RequestId, Target},
 };
 
-/// What nobody waits for is written after so long.
+/// Changes that nothing waits for are written after this delay.
 const LAZY: Duration = Duration::from_secs(5);
-/// A ledger that cannot be read is read again after so long: somebody may have repaired or deleted it, and until then
-/// nothing is registered.
+/// An unreadable ledger is read again after this delay, because somebody may have repaired or deleted it. Headgate
+/// registers nothing until then.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
-    /// To be read.
+    /// It must be read.
     Unknown,
     Absent,
     At(LedgerVersion),
-    /// It is there and cannot be read.
+    /// The ledger exists and cannot be read.
     Unreadable,
 }
 
-/// A request about it.
+/// A request to the ledger.
 #[derive(Clone, Debug)]
 pub enum Request {
     Load,
@@ -37,20 +37,20 @@ pub enum Request {
     Drop,
 }
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Debug)]
 pub struct Stored {
     state: State,
     content: Ledger,
-    /// Whether this term has written it.
+    /// Whether this term has written the ledger.
     own: bool,
     request: Option<(RequestId, Request)>,
     backoff: Backoff,
     look_again: Moment,
-    /// Something that nobody waits for is to be written, at the latest then.
+    /// Whether a change must be written that nothing waits for, and the latest time for that.
     changed: bool,
     lazy: Option<Moment>,
-    /// Whether nothing is put off any more, because this term is about to end.
+    /// Whether writes are no longer delayed, because this term is about to end.
     hurried: bool,
 }
 
@@ -69,26 +69,26 @@ impl Stored {
         }
     }
 
-    /// There is none.
+    /// Records that there is no ledger.
     pub fn found_none(&mut self) {
         self.state = State::Absent;
         self.content = Ledger::default();
     }
 
-    /// It was read.
+    /// Takes in a ledger that was read.
     pub fn found(&mut self, version: LedgerVersion, content: Ledger) {
         (self.state, self.content) = (State::At(version), content);
         self.own = false;
     }
 
-    /// It was read, and makes no sense.
+    /// Records that the ledger was read and is invalid.
     pub fn found_unreadable(&mut self, now: Moment) {
         self.state = State::Unreadable;
         self.content = Ledger::default();
         self.look_again = now + LOOK_AGAIN;
     }
 
-    /// It was seen in this state. What a request of our own is under way about is known better.
+    /// A watch has shown this version. Ignored while a request is in flight, because its answer is newer.
     pub fn seen_at(&mut self, version: &LedgerVersion) {
         if self.request.is_none() && self.state != State::Unreadable && self.base().as_ref() != Some(version)
         {
@@ -96,12 +96,12 @@ impl Stored {
         }
     }
 
-    /// What it says, as far as known.
+    /// The last known content.
     pub fn content(&self) -> &Ledger {
         &self.content
     }
 
-    /// The version to replace; `None`: there is none.
+    /// The version to replace. `None`: there is no ledger.
     pub fn base(&self) -> Option<LedgerVersion> {
         match &self.state {
             State::At(version) => Some(version.clone()),
@@ -109,13 +109,13 @@ impl Stored {
         }
     }
 
-    /// Whether there is an object to be dropped, or may be: one that is being written comes to be with that.
+    /// Whether the ledger object exists, or may exist: a write in flight may create it.
     pub fn exists(&self) -> bool {
         !matches!(self.state, State::Absent) || matches!(self.request, Some((_, Request::Write(_))))
     }
 
-    /// Whether `target` may be registered for the pod of this mark: whoever reads the ledger now, or after the write in
-    /// flight, will know that it is ours.
+    /// Whether `target` may be registered for this pod. It may if the ledger names the target for the pod, both now and
+    /// after the write in flight. Every reader then knows that Headgate registered it.
     pub fn allows(&self, target: &Target, mark: PodMark) -> bool {
         let says = |ledger: &Ledger| {
             ledger.get(target).is_some_and(|(noted, pod)| noted != Noted::Removed && pod == mark)
@@ -130,27 +130,27 @@ impl Stored {
             }
     }
 
-    /// Something has changed that it should say some time.
+    /// Records a change that may be written later.
     pub fn touch(&mut self) {
         self.changed = true;
     }
 
-    /// Something has changed that it should say soon.
+    /// Records a change that must be written soon.
     pub fn touch_now(&mut self, now: Moment) {
         (self.changed, self.lazy) = (true, Some(now));
     }
 
-    /// Nothing is put off any more.
+    /// Stops delaying writes.
     pub fn hurry(&mut self) {
         self.hurried = true;
     }
 
-    /// Whether it is known what it says. Otherwise it is read before anything else.
+    /// Whether the content is known. If it is not, Headgate reads the ledger before anything else.
     pub fn is_known(&self) -> bool {
         matches!(self.state, State::Absent | State::At(_))
     }
 
-    /// When something is to be done; `urgent`: by when a registration needs it.
+    /// When the ledger must be read or written. `urgent`: by when a registration needs it.
     pub fn next_due(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
         if self.request.is_some() {
             return None;
@@ -166,7 +166,7 @@ impl Stored {
         due.map(|due| due.max(self.backoff.until()))
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub fn pass(&mut self, now: Moment) {
         if self.changed && self.hurried {
             self.lazy = Some(now);
@@ -182,17 +182,17 @@ impl Stored {
         self.request = Some((id, request));
     }
 
-    /// There is nothing to write.
+    /// Records that there is nothing to write.
     pub fn settled(&mut self) {
         (self.changed, self.lazy) = (false, None);
     }
 
-    /// Whether this request is the one in flight; it no longer is.
+    /// Ends this request and returns it, if it is the one in flight.
     fn ends(&mut self, id: RequestId) -> Option<Request> {
         self.request.take_if(|(own, _)| *own == id).map(|(_, request)| request)
     }
 
-    /// A read has ended; whether it was the one waited for.
+    /// Handles the end of a read. Returns whether it was the request in flight.
     pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> bool {
         let ended = self.ends(id).is_some();
         if ended && succeeded {
@@ -203,7 +203,7 @@ impl Stored {
         ended
     }
 
-    /// It was written, or dropped (`None`), or not. Says whether it was to be dropped.
+    /// Handles the end of a write or of a deletion (`None`). Returns whether it was a deletion.
     pub fn written(
         &mut self,
         id: RequestId,
@@ -216,7 +216,7 @@ impl Stored {
             (Err(failure), _) => self.failed(failure, now),
             (Ok(Some(version)), Request::Write(content)) => {
                 self.found(version.clone(), content);
-                // Something may have changed while the write was under way.
+                // Something may have changed during the write.
                 (self.own, self.changed) = (true, true);
                 self.backoff.succeeded();
             }
@@ -231,7 +231,7 @@ impl Stored {
 
     fn failed(&mut self, failure: &Failure, now: Moment) {
         self.changed = true;
-        // Whether it has changed, or was written after all, is known when it has been read again.
+        // The next read shows whether the ledger has changed, or was written despite the error.
         match failure.class {
             FailureClass::Conflict | FailureClass::Gone => self.state = State::Unknown,
             FailureClass::Unavailable => {
@@ -262,14 +262,14 @@ mod tests {
         PodMark::of(&Uid::new(uid))
     }
 
-    /// Target 10.0.0.1:80 is noted for pod `a`.
+    /// A ledger that names target 10.0.0.1:80 for pod `a`.
     fn noted(noted: Noted) -> Ledger {
         let mut ledger = Ledger::default();
         ledger.note(target(1, 80), noted, mark("a"));
         ledger
     }
 
-    /// This term has written that.
+    /// A ledger that this term has written.
     fn own() -> Stored {
         let mut stored = Stored::new(1);
         stored.found_none();

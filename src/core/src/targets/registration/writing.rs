@@ -1,4 +1,4 @@
-//! When the ledger is read and written, for which the engine carries the messages.
+//! When the ledger is read and written. The engine sends the requests.
 
 use super::{
     Registrations,
@@ -11,14 +11,14 @@ use crate::{
 };
 
 impl Registrations {
-    /// There is no ledger of this group.
+    /// Records that the group has no ledger.
     pub fn no_ledger(&mut self) {
         self.stored.found_none();
         self.holders.read(self.stored.content().holders());
         self.requeue();
     }
 
-    /// The ledger of this group as it was read, by a list or after [`LedgerRequest::Load`]; `None`: there is none.
+    /// Takes in the ledger of the group, from a list or after [`LedgerRequest::Load`]. `None`: there is no ledger.
     pub fn read_ledger(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Result<(), LedgerError> {
         let Some(stored) = stored else {
             self.no_ledger();
@@ -40,12 +40,12 @@ impl Registrations {
         opened
     }
 
-    /// Whether the answer `id` to [`LedgerRequest::Load`] is the one waited for.
+    /// Handles the end of [`LedgerRequest::Load`]. Returns whether `id` is the request in flight.
     pub fn ledger_was_read(&mut self, id: RequestId, succeeded: bool, now: Moment) -> bool {
         self.stored.loaded(id, succeeded, now)
     }
 
-    /// The ledger was written, or dropped (`None`), or not. Says whether it was to be dropped.
+    /// Handles the end of a write or of a deletion (`None`). Returns whether it was a deletion.
     pub fn wrote_ledger(
         &mut self,
         id: RequestId,
@@ -57,40 +57,40 @@ impl Registrations {
         drops
     }
 
-    /// The ledger was seen in this state: if it is another one than is known here, it is to be read again.
+    /// A watch has shown this version of the ledger. If Headgate does not know the version, it reads the ledger again.
     pub fn ledger_is_at(&mut self, version: &LedgerVersion) {
         self.stored.seen_at(version);
         self.requeue();
     }
 
-    /// Whether there may be an object that holds the ledger of this group.
+    /// Whether the ledger object of the group may exist.
     pub fn has_ledger(&self) -> bool {
         self.stored.exists()
     }
 
-    /// Something outside has changed that the ledger depends on: whether anything is bound to the group.
+    /// Whether the group has a binding may have changed, and the ledger depends on that.
     pub fn look_at_ledger(&mut self) {
         self.stored.touch();
     }
 
-    /// What the ledger should say is not put off any more.
+    /// Stops delaying writes of the ledger.
     pub fn hurry_ledger(&mut self) {
         self.stored.hurry();
     }
 
-    /// When the registrations that wait for the ledger were caused: the oldest and the newest.
+    /// When the oldest and the newest registration were caused that wait for the ledger.
     pub fn unnoted(&self) -> Option<(Moment, Moment)> {
         let mut waiting = self.entries.waiting(Queue::Note);
         let (oldest, _) = *waiting.next()?;
         Some((oldest, waiting.next_back().map_or(oldest, |(newest, _)| *newest)))
     }
 
-    /// When something is to be done about the ledger; `urgent`: by when a registration needs it.
+    /// When the ledger must be read or written. `urgent`: by when a registration needs it.
     pub fn next_ledger(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
         self.stored.next_due(urgent, now)
     }
 
-    /// Time has passed: what has waited until now is taken up again.
+    /// Advances the time: waits that have ended are resumed.
     pub fn pass(&mut self, now: Moment) {
         while let Some((until, target)) = self.entries.next_until()
             && until <= now
@@ -108,8 +108,8 @@ impl Registrations {
         self.stored.pass(now);
     }
 
-    /// What is to be done about the ledger now, which is due; `bound`: whether the group is used; `started`: what the wall
-    /// clock showed when the process started.
+    /// The request to the ledger that is due now, if any. `bound`: whether the group has a binding. `started`: the wall
+    /// clock at the start of the process.
     pub fn ledger_request(
         &mut self,
         group: &TargetGroupArn,

@@ -1,4 +1,4 @@
-//! What is called when: registrations and removals, one after the other.
+//! Which calls are sent and when: registrations and deregistrations, one after the other.
 
 use super::*;
 
@@ -227,7 +227,7 @@ fn what_comes_back_late_after_its_removal_is_not_held_until_others_replace_it() 
         let cause = if by.is_some() { Cause::BindingAdded } else { Cause::PortChanged };
         Ownership { target: target(T, port), cause, ..owned(by) }
     };
-    // Its registration is answered late.
+    // AWS answers the registration late.
     let mut drive = Drive::default();
     drive.want(Some("a"));
     let register = drive.add();
@@ -241,7 +241,7 @@ fn what_comes_back_late_after_its_removal_is_not_held_until_others_replace_it() 
     drive.0.hold(false, at(1));
     assert_eq!(drive.0.held().count(), 0, "nobody looks any more whether its pod lives on");
     assert!(drive.0.oldest_removal().is_some());
-    // It is seen again.
+    // A read shows the target again.
     let mut drive = removed();
     drive.want(Some("b"));
     drive.0.want(change(81, Some("b")), false);
@@ -280,7 +280,7 @@ fn a_pod_whose_target_was_taken_out_has_to_do_with_it_though_another_one_got_the
     drive.0.want(unbound(), false);
     assert_eq!(of(&drive, "a"), 1, "the load balancer may go on sending to it");
     assert!(drive.0.knows_pod(PodMark::of(&Uid::new("a"))));
-    // So it is not forgotten as long as whoever asks knows that pod.
+    // The target is therefore remembered while the caller knows that pod.
     let reads = |drive: &mut Drive, keeps: &dyn Fn(PodMark) -> bool| {
         for second in 100..110 {
             let is_of = |uid: &str| PodMark::of(&Uid::new(uid));

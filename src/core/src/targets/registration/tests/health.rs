@@ -1,8 +1,8 @@
-//! Whose health a read tells of, and how long a target took to become healthy.
+//! Which pod's health a read shows, and how long a target took to become healthy.
 
 use super::*;
 
-/// Registered for `a` ten seconds after the start.
+/// The target is registered for `a` ten seconds after the start.
 fn registered_at_ten() -> Drive {
     let mut drive = Drive::default();
     drive.want(Some("a"));
@@ -12,14 +12,14 @@ fn registered_at_ten() -> Drive {
 }
 
 impl Drive {
-    /// Whether a read that began then tells of the health of this pod.
+    /// Whether a read that began at `began` shows the health of this pod.
     fn tells_of(&self, uid: &str, began: u64) -> bool {
         self.0.is_told_by(&target(T, 80), &Uid::new(uid), at(began))
     }
     fn grown(&mut self, state: HealthState, began: u64) -> Vec<Duration> {
         self.0.grown_healthy(&shows(state), at(began), at(began))
     }
-    /// Registered for `b` at second 10, without having been taken out of `a`.
+    /// The target is registered for `b` at second 10, and was not deregistered for `a`.
     fn passed_on() -> Self {
         let mut drive = Self::with_a_registered();
         drive.want(Some("b"));
@@ -143,7 +143,7 @@ fn a_pod_that_has_lost_its_address_and_got_it_again_is_not_taken_for_the_one_tha
     ] {
         let mut drive = Drive::with_a_registered();
         let entry = drive.0.entries.get_mut(&target(T, 80)).unwrap();
-        // AWS has not taken its removal.
+        // AWS has not accepted the deregistration.
         (entry.cause, entry.wish) = (cause, Wish::Gone(Goes::Now));
         drive.want(Some("a"));
         let past_is = drive.0.entries.get(&target(T, 80)).unwrap().past_before(PodMark::of(&Uid::new("a")));
@@ -153,7 +153,7 @@ fn a_pod_that_has_lost_its_address_and_got_it_again_is_not_taken_for_the_one_tha
 
 #[test]
 fn a_pod_that_has_its_address_again_is_registered_once_more_where_it_was_never_taken_out() {
-    // The removal was not sent, or AWS has not taken it: denied, refused, or throttled.
+    // The deregistration was not sent, or AWS has not accepted it: denied, rejected or throttled.
     let failures = [FailureClass::Denied, FailureClass::Refused, FailureClass::Throttled].map(Some);
     for failure in failures.into_iter().chain([None]) {
         let mut drive = registered_at_ten();
@@ -163,14 +163,14 @@ fn a_pod_that_has_its_address_again_is_registered_once_more_where_it_was_never_t
             drive.0.deregistered(removal.0, &removal.1, failure, None, at(12));
         }
         drive.want(Some("a"));
-        // No gate of its pod is open.
+        // The gate of its pod is not open.
         drive.0.gate_is(&target(T, 80), false, at(20));
         assert!(!drive.tells_of("a", 21), "{failure:?}: it may be about who answered there meanwhile");
         let call = drive.add();
         drive.0.registered(call.0, &call.1, None, at(30));
         assert!(!drive.tells_of("a", 120) && drive.tells_of("a", 121), "{failure:?}");
     }
-    // One that had its address all the time is as healthy as AWS says.
+    // A pod that had its address all the time is as healthy as AWS reports.
     let mut drive = registered_at_ten();
     drive.0.want(Ownership { cause: Cause::NotReady, ..owned(None) }, true);
     drive.want(Some("a"));

@@ -1,4 +1,4 @@
-//! What the ledger must say, and what is taken from it.
+//! What the ledger must contain, and what Headgate takes from it.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Each rule of the machine, call by call, and the machine that the tests drive.
+//! The rules of the state machine, call by call, and the driver of the tests.
 
 mod calls;
 mod health;
@@ -36,7 +36,7 @@ fn owned(by: Option<&str>) -> Ownership {
     }
 }
 
-/// The machine with a ledger that is written as soon as it asks.
+/// The state machine with a ledger that is written as soon as it asks.
 struct Drive(Registrations, u64);
 
 impl Default for Drive {
@@ -58,7 +58,7 @@ impl Default for Drive {
 }
 
 impl Drive {
-    /// Whether nothing is left so long after the start.
+    /// Whether nothing is left this many seconds after the start.
     fn is_over(&mut self, seconds: u64) -> bool {
         self.0.forget_departed(at(seconds));
         self.0.is_empty()

@@ -1,4 +1,5 @@
-//! What a read says of who is registered: what somebody else removed, what came back, tombstones, foreign targets.
+//! What a read means for the targets: removals by somebody else, targets that appear again, remembered targets, foreign
+//! targets.
 
 use super::*;
 
@@ -19,7 +20,7 @@ fn what_somebody_else_removed_is_registered_again_for_a_pod_that_was_gone_meanwh
 {
     let mut drive = Drive::with_a_registered();
     drive.0.observed(&BTreeMap::new(), at(5), at(5), |_, _| false);
-    // A list has left its pod out, before the registration was sent.
+    // A list did not contain the pod, before the registration was sent.
     drive.want(None);
     assert_eq!(drive.due(), (false, false), "it is out");
     drive.want(Some("a"));
@@ -117,7 +118,7 @@ fn a_group_that_is_gone_needs_no_tombstones() {
     assert!(drive.is_over(3600));
 }
 
-/// That somebody of whom the ledger tells had the target of the drive.
+/// A ledger that names pod `a` for the target of the driver.
 fn told(noted: crate::ledger::Noted) -> crate::ledger::Ledger {
     let mut ledger = crate::ledger::Ledger::default();
     ledger.note(target(T, 80), noted, PodMark::of(&Uid::new("a")));
@@ -129,7 +130,7 @@ fn departed(uid: &str, name: &str, cause: Cause) -> Departure {
     Departure { owner, through: Some(through(name)), cause, seen: at(0) }
 }
 
-/// Through which bindings the target of the drive was claimed by whoever had it last, once that is judged.
+/// The bindings of the last pod of the driver's target, after it is judged.
 fn judged(drive: &mut Drive) -> Option<Through> {
     drive.0.judge(&target(T, 80), &Holder::Pod, None, None, false, at(99));
     drive.0.entries.get(&target(T, 80)).unwrap().through.clone()
@@ -150,7 +151,7 @@ fn a_removed_target_of_which_the_ledger_tells_again_is_of_the_bindings_that_its_
         } else {
             drive.0.group_is_gone();
         }
-        // It was not written since.
+        // The ledger was not written since.
         drive.0.inherit(&told(crate::ledger::Noted::Intended), at(1));
         assert_eq!(judged(&mut drive), Some(through("web")), "{is_followed}");
     }
@@ -167,7 +168,7 @@ fn the_last_departure_of_a_pod_counts_and_not_one_before_when_the_ledger_tells_o
     drive.want(None);
     let call = drive.remove();
     drive.deregistered(&call, true);
-    // It is forgotten, and what the ledger says of it was not written since.
+    // The target is forgotten, and the ledger was not written since.
     drive.0.entries.remove(&target(T, 80));
     drive.0.inherit(&told(crate::ledger::Noted::Registered), at(100));
     assert_eq!(judged(&mut drive), Some(through("web")));

@@ -1,4 +1,4 @@
-//! What AWS refuses: halved, set aside, taken up again.
+//! Rejections by AWS: calls are halved, targets wait and are retried.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn what_was_set_aside_and_is_no_longer_wanted_is_removed_at_once() {
     assert_eq!((drive.due(), drive.0.next_take_up()), ((false, true), None));
 }
 
-/// AWS, which refuses calls with some of the targets.
+/// A fake AWS that rejects calls with some of the targets.
 struct Aws {
     refuses: Vec<Target>,
     now: Moment,
@@ -72,7 +72,7 @@ impl Aws {
         Self { refuses: refuses.into_iter().map(|last| target(last, 80)).collect(), now: at(0), calls: 0 }
     }
 
-    /// Answers what may be sent at this moment, until nothing may; gives how many calls that were.
+    /// Answers all calls that may be sent at this moment. Returns how many there were.
     fn answer(&mut self, drive: &mut Drive) -> usize {
         let before = self.calls;
         drive.0.pass(self.now);
@@ -94,7 +94,7 @@ impl Aws {
         }
     }
 
-    /// The same until nothing changes for so long.
+    /// Advances the time by this many seconds and answers the calls.
     fn wait(&mut self, drive: &mut Drive, seconds: u64) -> usize {
         self.now = self.now + Duration::from_secs(seconds);
         self.answer(drive)
