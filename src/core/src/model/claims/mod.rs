@@ -1,4 +1,4 @@
-//! Claims: the addresses to which a load balancer may still send, and for which pods.
+//! Claims: which addresses a load balancer may still send to, and for which pods.
 //! [`targets::claims`](crate::targets::claims) contains the rules.
 
 mod stored;
@@ -78,7 +78,7 @@ pub enum Outcome {
     Done,
     /// The target group does not exist.
     Gone,
-    /// AWS has rejected it: it was not done.
+    /// AWS has rejected the call and not applied it.
     Refused,
     /// The result is unknown: a timeout, a lost connection, or an error of the server.
     Unknown,

@@ -68,7 +68,7 @@ impl Content {
     /// Reads what [`pack`](Self::pack) wrote.
     ///
     /// # Errors
-    /// The bytes do not have that form.
+    /// The bytes do not have the form of a ledger, or an entry is invalid.
     pub fn unpack(packed: &Packed, family: IpFamily) -> Result<Self, Unreadable> {
         let entries = match family {
             IpFamily::V4 => entries::<4>(&packed.claims),

@@ -134,7 +134,7 @@ impl Registrations {
         std::iter::empty()
     }
 
-    /// The pod of such a target ends. Does nothing.
+    /// The pod of such a target will be evicted, or its node removed. Does nothing.
     pub const fn goes_for(&self, _target: &Target, _pod: &Owner, _cause: Cause, _now: Moment) {}
 
     /// When this leader learned from the ledger about this leftover target.
@@ -180,8 +180,8 @@ impl Registrations {
     }
 
     /// Decides about a leftover target. `holder`: which pod has its address. `living`: the only living pod that has the
-    /// address, if there is one, and why that pod ends, if it does. `sight`: what the last read that counts has shown.
-    /// `exclusive`: whether the group belongs to Headgate alone.
+    /// address, if there is one, and why Headgate deregisters that pod while it is alive, if it does. `sight`: what the
+    /// last read that counts has shown. `exclusive`: whether the group belongs to Headgate alone.
     pub fn judge(
         &mut self,
         target: &Target,

@@ -138,7 +138,7 @@ impl Registrations {
         (self.term, self.settled) = (term, began + self.settings.late + MARGIN);
     }
 
-    /// The pods that have ended. Nothing is kept of them.
+    /// The pods that lost a target. Nothing is kept of them.
     pub const fn departed(&self, _now: Moment) {}
 
     /// Does nothing.
@@ -184,7 +184,7 @@ impl Registrations {
         });
     }
 
-    /// When the oldest deregistration was caused that AWS has not accepted yet. It may be waiting, backing off or in
+    /// Cause time of the oldest deregistration that AWS has not accepted yet. It may be waiting, backing off or in
     /// flight.
     pub fn oldest_untaken_removal(&self) -> Option<Moment> {
         let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);

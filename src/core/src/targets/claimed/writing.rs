@@ -161,7 +161,7 @@ impl Registrations {
         self.stored.hurried = true;
     }
 
-    /// When the oldest and the newest registration were caused that wait for the ledger.
+    /// Cause times of the oldest and the newest registration that wait for the ledger.
     pub fn unnoted(&self) -> Option<(Moment, Moment)> {
         let mut waiting = self.entries.waiting(Queue::Note);
         let (oldest, _) = *waiting.next()?;

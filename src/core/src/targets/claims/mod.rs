@@ -73,8 +73,7 @@ pub struct Targets {
     is_unreadable: bool,
     /// When the first read of this term began.
     first_read: Option<Moment>,
-    /// The targets without a claim, and when the last read began that showed each. Kept for as long as reads may be
-    /// stale.
+    /// The targets without a claim, and when the last read began that showed each. Kept while reads may be stale.
     others: BTreeMap<Target, Moment>,
 }
 

@@ -18,7 +18,7 @@ impl<'a> Calls<'a> {
         self.groups.awake.iter().filter_map(move |arn| Some((arn, self.groups.get(arn)?)))
     }
 
-    /// The targets of living pods that will be deregistered after the readiness gates of the pods are closed.
+    /// The targets whose next call waits until the readiness gates of their pods are closed.
     pub fn put_backs(self) -> impl Iterator<Item = (&'a TargetGroupArn, &'a Target)> {
         self.awake().flat_map(|(arn, group)| group.registrations.put_backs().map(move |target| (arn, target)))
     }

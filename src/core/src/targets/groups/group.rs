@@ -132,18 +132,18 @@ impl Group {
         }
     }
 
-    /// When the oldest pending deregistration was caused, if it may be sent now.
+    /// Cause time of the oldest pending deregistration, if it may be sent now.
     pub(super) fn removal(&self, now: Moment) -> Option<Moment> {
         self.registrations.oldest_removal().filter(|_| self.removals.is_over(now))
     }
 
-    /// When the oldest pending registration was caused, if it may be sent now.
+    /// Cause time of the oldest pending registration, if it may be sent now.
     pub(super) fn addition(&self, now: Moment) -> Option<Moment> {
         let oldest = self.registrations.oldest_addition()?;
         (self.addition_opens(oldest) <= now).then_some(oldest)
     }
 
-    /// When the oldest registration was caused that AWS has rejected or will probably reject, if it may be retried now.
+    /// Cause time of the oldest registration that AWS has rejected or will probably reject, if it may be retried now.
     pub(super) fn retry(&self, now: Moment) -> Option<Moment> {
         let (oldest, _) = self.registrations.oldest_retry()?;
         self.next_retry().is_some_and(|due| due <= now).then_some(oldest)
@@ -174,34 +174,34 @@ impl Group {
         self.observation.awaited().map(|due| due.max(self.reads.until()))
     }
 
-    /// When a deregistration may be sent that waits for a backoff.
+    /// When a waiting deregistration may be sent, after its backoff or retry time.
     pub fn next_removal(&self) -> Option<Moment> {
         let due = self.registrations.oldest_removal().map(|_| self.removals.until());
         let later = self.registrations.next_removal().map(|until| until.max(self.removals.until()));
         due.or(later)
     }
 
-    /// When a registration may be sent that waits for a backoff.
+    /// When a waiting registration may be sent, after its backoff or retry time.
     pub fn next_addition(&self) -> Option<Moment> {
         let oldest = self.registrations.oldest_addition();
         let addition = oldest.map(|oldest| self.addition_opens(oldest));
         addition.into_iter().chain(self.registrations.next_take_up()).min()
     }
 
-    /// When a registration may be retried that AWS has rejected or will probably reject.
+    /// When Headgate may retry a registration that AWS has rejected or will probably reject.
     pub(super) fn next_retry(&self) -> Option<Moment> {
         let (oldest, refused) = self.registrations.oldest_retry()?;
         Some(if refused { self.additions.until() } else { self.addition_opens(oldest) })
     }
 
-    /// When a batch of registrations may be sent whose oldest was caused at `oldest`: after the backoff, and when no
-    /// further registration has joined for a moment. If none was sent lately, it may be sent immediately.
+    /// When a batch of registrations may be sent: after the backoff, and when no further registration has joined for a
+    /// moment. `oldest`: the cause time of its oldest entry. If no batch was sent lately, it may be sent immediately.
     fn addition_opens(&self, oldest: Moment) -> Moment {
         let newest = self.registrations.newest_addition().unwrap_or(oldest);
         self.window_closes(oldest, newest).max(self.additions.until())
     }
 
-    /// When a batch is complete whose oldest and newest entry were caused at these times.
+    /// When a batch is complete. `oldest` and `newest`: the cause times of its oldest and newest entry.
     fn window_closes(&self, oldest: Moment, newest: Moment) -> Moment {
         let alone = self.added.is_none_or(|added| added + self.window.most <= oldest);
         if alone { oldest } else { (newest + self.window.idle).min(oldest + self.window.most) }
@@ -265,7 +265,7 @@ impl Group {
     pub fn registered(&mut self, id: RequestId, items: &[CallItem], failure: Option<&Failure>, now: Moment) {
         let class = failure.map(|failure| failure.class);
         self.registrations.registered(id, items, class, now);
-        // A rejected target must not delay the other targets of the group. Nor must a full group.
+        // A rejected target must not delay the other targets. A full group must not delay those that fit.
         match class {
             None | Some(FailureClass::Refused | FailureClass::Full) => self.additions.succeeded(),
             Some(_) => self.additions.failed(now),

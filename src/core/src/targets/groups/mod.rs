@@ -120,8 +120,8 @@ impl Groups {
         }
     }
 
-    /// The groups of a replica that no longer leads. It keeps the wanted targets and the targets that were
-    /// deregistered. It drops what Headgate sent to AWS and what AWS showed.
+    /// The groups of a replica that no longer leads. It keeps the wanted targets, and which pods lost a target. It
+    /// drops what Headgate sent to AWS and what AWS showed.
     pub fn after_term(before: &Self, wanted: impl Iterator<Item = Ownership>, now: Moment) -> Self {
         let mut after = Self::new(before.settings);
         for (arn, group) in &before.all {

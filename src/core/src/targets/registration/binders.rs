@@ -1,7 +1,7 @@
 //! What the bindings of a target group decide about their own targets: whether the targets are paused, and which hold
 //! they request.
 //!
-//! * A binding decides about the targets that it wants, and about those that it wanted until their pods ended. If
+//! * A binding decides about the targets that it wants, and about those that it wanted until their pods lost them. If
 //!   several bindings have one target, the target is paused if all of them are, and the longest hold counts.
 //! * If none of these bindings is in force any more, the bindings in the pod's namespace decide. The owner of a target
 //!   that only the ledger names is unknown. All bindings that may bind the group decide about it, even if pods were

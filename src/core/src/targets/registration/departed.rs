@@ -1,5 +1,5 @@
-//! The earlier pods of each target, and why they ended. A standby keeps this for a while. If it becomes the leader and
-//! finds such a target in the ledger, it can deregister the target immediately.
+//! The earlier pods of each target, and why they lost it. A standby keeps this for a while. If it becomes the leader
+//! and finds such a target in the ledger, it can deregister the target immediately.
 //!
 //! It keeps more than the last pod. If the leader had not yet registered the last pod, the ledger names an earlier one.
 
@@ -19,12 +19,12 @@ const KEPT: Duration = Duration::from_secs(15 * 60);
 /// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Departed {
-    /// The ended pods of each target, each once, the last one at the end.
+    /// The pods that lost each target, each once, the last one at the end.
     all: BTreeMap<Target, Vec<Departure>>,
     order: VecDeque<(Moment, Target)>,
 }
 
-/// A pod that had, or should have had, a target, and that ended.
+/// A pod that had, or should have had, a target and lost it.
 #[derive(Clone, Debug)]
 pub struct Departure {
     pub(super) owner: Owner,
@@ -50,23 +50,23 @@ impl Departed {
         self.forget(seen);
     }
 
-    /// The last pod of `target` that ended.
+    /// The last pod that lost `target`.
     pub fn last(&self, target: &Target) -> Option<&Departure> {
         self.all.get(target)?.last()
     }
 
-    /// The pod with this UID hash, if it had `target` and ended.
+    /// The pod with this UID hash, if it lost `target`.
     pub fn of(&self, target: &Target, mark: PodMark) -> Option<&Departure> {
         self.all.get(target)?.iter().find(|departure| departure.mark() == mark)
     }
 
-    /// Whether one of the ended pods had `target` through a binding of this object.
+    /// Whether one of the pods that lost `target` had it through a binding of this object.
     pub fn had(&self, target: &Target, origin: &Origin) -> bool {
         let mut here = self.all.get(target).into_iter().flatten();
         here.any(|departure| departure.through.as_ref().is_some_and(|through| through.is_of(origin)))
     }
 
-    /// Forgets pods that ended more than [`KEPT`] ago.
+    /// Forgets losses that are older than `KEPT`.
     pub fn forget(&mut self, now: Moment) {
         while let Some((seen, target)) = self.order.front().copied()
             && now.since(seen) > KEPT

@@ -292,7 +292,7 @@ impl Entry {
     }
 
     /// Whether the target remains registered for now, because another pod with its address or another cluster may own
-    /// it. A pod that has lost the address gets no requests from it in either case.
+    /// it. Requests to the target cannot reach a pod that has lost the address.
     pub const fn is_left_to_others(&self) -> bool {
         matches!(self.orphan(), Some(Orphan::Doubted(_) | Orphan::Suspect))
     }

@@ -3,11 +3,11 @@
 //!
 //! AWS knows addresses, not pods. The health of an address may belong to the pod that had it before:
 //!
-//! * A read may show the state five seconds ago. If the target was registered shortly before for another pod, only a
-//!   read that began that much later counts.
+//! * A read may show the state five seconds ago. If AWS had the target shortly before it was registered, only a read
+//!   that began five seconds after the registration counts.
 //! * A target that is registered again keeps its health. If it was not deregistered between two pods, its health counts
 //!   after a read has shown it as not healthy. It also counts after the load balancer has had the time to notice that
-//!   the old pod is gone. The same applies to a pod that had lost the address in between. It has another sandbox, and
+//!   the old pod has ended. The same applies to a pod that had lost the address in between. It has another sandbox, and
 //!   any pod may have answered at the address in the meantime.
 
 use std::{collections::BTreeMap, time::Duration};

@@ -3,7 +3,7 @@
 //! A target that is wanted for the pod for which it was registered needs no call after a read has shown it. An unwanted
 //! target is deregistered:
 //!
-//! * immediately, if this replica has seen its pod end, or a pod of this cluster has the address;
+//! * immediately, if this replica has seen its pod lose the target, or a pod of this cluster has the address;
 //! * immediately, despite any doubt, if the pod at the address will be evicted or its node will be removed;
 //! * in all other cases when a read shows that it is not healthy. If it is healthy and no pod of this cluster has the
 //!   address, another cluster of the VPC may have got the address. Headgate reports such a target and checks it at
@@ -108,8 +108,8 @@ impl Registrations {
         self.entries.which(Entry::is_back_and_unsent)
     }
 
-    /// A late call has registered `target` again for this pod, which will be deregistered for `cause`. The target is
-    /// deregistered for the same cause. If the pod remains after all, the target is registered again.
+    /// A late call has registered `target` again, and its pod will be evicted or its node removed (`cause`). The target
+    /// is deregistered for that reason. If the pod remains after all, the target is registered again.
     pub fn goes_for(&mut self, target: &Target, pod: &Owner, cause: Cause, now: Moment) {
         let mark = PodMark::of(&pod.uid);
         self.change(*target, |entry| {
@@ -164,8 +164,8 @@ impl Registrations {
     }
 
     /// Decides about a leftover target. `holder`: which pod has its address. `living`: the only living pod that has the
-    /// address, if there is one, and why that pod ends, if it does. `sight`: what the last read that counts has shown.
-    /// `exclusive`: whether the group belongs to Headgate alone.
+    /// address, if there is one, and why Headgate deregisters that pod while it is alive, if it does. `sight`: what the
+    /// last read that counts has shown. `exclusive`: whether the group belongs to Headgate alone.
     pub fn judge(
         &mut self,
         target: &Target,
@@ -189,7 +189,7 @@ impl Registrations {
         let seen_to_go =
             its.filter(|departure| is_told && !(has_it_again && departure.cause.loses_the_address()));
         let seen_to_go = seen_to_go.cloned();
-        // Used if the bindings of the target's pod are unknown. Another pod may have ended at the address since.
+        // Used if the bindings of the target's pod are unknown. Another pod may have lost the target since.
         let through = its.or_else(|| departed.last(target)).and_then(|departure| departure.through.clone());
         self.change(*target, |entry| {
             if entry.orphan().is_none() {
@@ -208,7 +208,7 @@ impl Registrations {
                     entry.through.clone_from(&through);
                 }
             };
-            // The end of its pod does not show who has registered the target since.
+            // That its pod lost the target does not show who has registered the target since.
             if let Some(departure) = seen_to_go.filter(|_| !is_back) {
                 goes(departure.cause, departure.seen);
                 (entry.last, entry.through) = (departure.owner, departure.through);

@@ -100,7 +100,7 @@ pub struct Registrations {
     family: IpFamily,
     /// How long a call that was given up, or that an earlier leader sent, may still take effect.
     late: Duration,
-    /// Whether the time counts since AWS accepted a registration without a later read.
+    /// Whether Headgate tracks since when AWS has a target that no read has confirmed.
     dates_answers: bool,
 }
 
@@ -140,12 +140,12 @@ impl Registrations {
             let (last, before) = (entry.last.clone(), entry.cause);
             let has_gone_before = self.departed.of(&target, PodMark::of(&last.uid)).is_some();
             match &owner {
-                // The earlier owner of the entry is no longer relevant.
+                // An earlier record about this pod is outdated.
                 None if entry.told.mark().is_none() || has_gone_before => {
                     let departure = Departure { owner: last, through: Some(through.clone()), cause, seen };
                     self.departed.note(target, departure);
                 }
-                // The ledger may name the pod that ended, and may be read again.
+                // The ledger may name the pod that lost the target, and may be read again.
                 Some(owner) if last.uid != owner.uid && entry.namespace().is_some() => {
                     let through = entry.through.clone();
                     let cause = if entry.is_wanted() { Cause::IpChanged } else { before };
@@ -194,7 +194,7 @@ impl Registrations {
         });
     }
 
-    /// The pods that ended, including those whose target AWS may still have.
+    /// The pods that lost a target, even if AWS may still have the target.
     pub fn departed(&self, now: Moment) -> Departed {
         let mut departed = self.departed.clone();
         for (target, entry) in self.entries.iter().filter(|(_, entry)| !entry.is_wanted()) {
@@ -205,12 +205,12 @@ impl Registrations {
         departed
     }
 
-    /// Takes over the ended pods.
+    /// Takes over the pods that lost a target.
     pub fn have_departed(&mut self, departed: Departed) {
         self.departed = departed;
     }
 
-    /// When the oldest deregistration was caused that AWS has not accepted yet. It may be waiting, backing off or in
+    /// Cause time of the oldest deregistration that AWS has not accepted yet. It may be waiting, backing off or in
     /// flight.
     pub fn oldest_untaken_removal(&self) -> Option<Moment> {
         let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);
@@ -273,12 +273,12 @@ impl Registrations {
         self.entries.iter().filter(leaves)
     }
 
-    /// Forgets the pods that ended long ago.
+    /// Forgets the pods that lost a target long ago.
     pub fn forget_departed(&mut self, now: Moment) {
         self.departed.forget(now);
     }
 
-    /// Whether there is no target, no recently ended pod, and no namespace that holds the group.
+    /// Whether there is no target, no pod that recently lost one, and no namespace that holds the group.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty() && self.departed.is_empty() && self.holders.is_empty()
     }

@@ -8,7 +8,7 @@ use super::{
 use crate::model::{FailureClass, Moment, RequestId, Target};
 
 impl Registrations {
-    /// When the oldest deregistration was caused that may be sent now.
+    /// Cause time of the oldest deregistration that may be sent now.
     pub fn oldest_removal(&self) -> Option<Moment> {
         self.next_try(Action::Deregister).map(|(_, since)| since)
     }
@@ -28,7 +28,7 @@ impl Registrations {
         }
     }
 
-    /// When the oldest registration was caused that may be sent now. Only one `RegisterTargets` is in flight, so that
+    /// Cause time of the oldest registration that may be sent now. Only one `RegisterTargets` is in flight, so that
     /// later registrations share the next call. Excludes those that AWS has rejected or will probably reject.
     pub fn oldest_addition(&self) -> Option<Moment> {
         let (why, since) = self.addition()?;
@@ -51,7 +51,7 @@ impl Registrations {
         self.unregistered.doubts_first_tries(self.entries.tried(Action::Register))
     }
 
-    /// When the newest registration was caused that was not rejected.
+    /// Cause time of the newest registration that was not rejected.
     pub fn newest_addition(&self) -> Option<Moment> {
         self.entries.waiting(Queue::Register(Refused::No)).next_back().map(|(since, _)| *since)
     }
