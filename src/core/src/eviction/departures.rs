@@ -103,7 +103,7 @@ impl Departures {
         }
     }
 
-    /// Forgets this pod, or all pods if `None`, if the index no longer has them.
+    /// Checks `one` pod, or all if `None`. Forgets those that the index no longer has.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) {
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
             let known = self.pods.get(&pod).map(|departure| &departure.uid);

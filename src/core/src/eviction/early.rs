@@ -123,8 +123,8 @@ impl Early {
         }
     }
 
-    /// Forgets this pod, or all pods if `None`, if the index no longer has them or they terminate. Returns whether
-    /// there were any.
+    /// Checks `one` pod, or all if `None`. Forgets those that terminate or that the index no longer has. Returns
+    /// whether there were any.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) -> bool {
         let before = self.pods.len();
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {

@@ -83,7 +83,7 @@ pub struct Evictions {
 
 /// Events.
 impl Evictions {
-    /// Takes in an event that may affect pods that should be evicted or may be.
+    /// Takes in an event that may affect pods that are or will be evicted.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         if let Touched::Ledgers(pods) = touched {
             self.noted.clone_from(pods);
@@ -95,8 +95,8 @@ impl Evictions {
         }
     }
 
-    /// Takes in a change of the watch before the index does. Returns the pods on nodes to be removed that the change
-    /// shows for the first time.
+    /// Takes in a change of the watch before the index does. Returns the affected pods on nodes to be removed that the
+    /// change shows for the first time.
     pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Vec<Late> {
         let (pods, touched) = match change {
             Change::Applied(pod) => (std::slice::from_ref(pod), Touched::Pod(&pod.key)),
@@ -288,8 +288,8 @@ impl Evictions {
         Some((id, request))
     }
 
-    /// Takes in the answer to a request. Returns its consequence. The pod of an [`Outcome::Leaves`] is now
-    /// deregistered.
+    /// Takes in the answer to a request. Returns its consequence. With [`Outcome::Leaves`], the decision to deregister
+    /// the pod is already recorded here.
     pub fn answered(
         &mut self,
         id: RequestId,
