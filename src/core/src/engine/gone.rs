@@ -31,7 +31,7 @@ impl Gone {
         }
     }
 
-    /// The pod of this mark, if it was deleted.
+    /// The pod with this [`PodMark`], if it was deleted.
     pub fn of(&self, mark: PodMark) -> Option<&Owner> {
         self.all.get(&mark)
     }

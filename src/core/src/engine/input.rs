@@ -96,6 +96,6 @@ pub enum Leadership {
     },
     /// This replica leads, and is about to stop. It writes its ledgers at once, so that the next leader need not ask.
     Leaving,
-    /// Another replica leads, or may lead. This one watches and stays ready.
+    /// Another replica leads, or may lead. This one watches, and is ready to take over.
     Standby,
 }
