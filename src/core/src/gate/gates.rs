@@ -1,9 +1,9 @@
 //! The pods whose gate is not in its desired state, and when to write what to each.
 //!
-//! A pod is added when its gate is closed, or open for an IP that the pod no longer has. It is
-//! removed when its status shows the desired state. Headgate judges it again when something happens to it, to a target
-//! group that it waits for, or to a binding of its namespace. Headgate opens or closes a gate at once. It explains why a gate is closed only after a
-//! moment, so it writes to most pods once, and not for each health state.
+//! A pod is added when its gate is closed, or open for an IP that the pod no longer has. It is removed when its status
+//! shows the desired state. Headgate judges it again when something happens to it, to a target group that it waits for,
+//! or to a binding of its namespace. Headgate opens or closes a gate at once. It explains why a gate is closed only
+//! after a moment, so it writes to most pods once, and not for each health state.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

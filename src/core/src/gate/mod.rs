@@ -14,9 +14,10 @@
 //! * It becomes true when every target of the pod is healthy in a read that began after AWS had answered the target's
 //!   registration, see [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
 //! * With `--gate-patience`, it also becomes true for the first time with the reason `HealthUnread`. AWS must have
-//!   accepted each registration from this leader, and for this time since then no read was answered and one has failed.
-//!   The condition keeps that reason until a read shows the targets healthy. Such an opening counts for nothing else. If
-//!   the condition was true and is false now, its message tells the next leader, so this rule does not apply again.
+//!   accepted each registration from this leader, and for this time since then no read was answered and one has
+//!   failed. The condition keeps that reason until a read shows the targets healthy. Such an opening counts for nothing
+//!   else. If the condition was true and is false now, its message tells the next leader, so this rule does not apply
+//!   again.
 //! * It becomes false again only when the pod gets another IP, or before Headgate registers a target again that
 //!   Headgate itself had deregistered. It never becomes false because the load balancer reports the pod unhealthy, or
 //!   because a Service changes: either could make all pods of a Service unready at once.
