@@ -15,8 +15,8 @@
 //! ```
 //!
 //! * **Owns** the objects that are reported as deleted and not believed yet; how many disappeared a moment ago.
-//! * **Guarantees.** A wrong report removes at most one existing object, or half of the objects of a list. A true report
-//!   takes effect after the patience at the latest.
+//! * **Guarantees.** A wrong report removes at most one existing object, or half of the objects of a list. A true
+//!   report takes effect after the patience at the latest.
 //! * **Assumes** that a request for a list is carried out, and that an object is kept until it is [`Becomes::Gone`].
 //! * **Caveat.** Two wrong lists in a row are believed.
 

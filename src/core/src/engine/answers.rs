@@ -137,9 +137,9 @@ impl Engine {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { known: Knowledge { index, .. }, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
-            // Also keeps the record while the load balancer may send to a pod that still runs. A terminating pod's
-            // machine must not end before, and the next leader may not know yet that the pod terminates. A pod with
-            // another address may get this one again.
+            // The record of a removed target is also kept while the load balancer may send to its running pod. A
+            // terminating pod's machine must not end before, and the next leader may not know yet that the pod
+            // terminates. A pod with another address may get this one again.
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
                 !pod.finished && tombstone.out_since().is_some_and(|since| now < since.ends(bound))

@@ -11,8 +11,9 @@ use crate::{
     },
 };
 
-/// Pods count as excluded only if for this time the bindings of their namespace have not changed, and pods of their
-/// workload have existed without a binding. Objects that are applied together arrive one after the other.
+/// Headgate regards new pods as excluded only after this time without changes: the bindings of the namespace are the
+/// same, and pods of the workload exist without a binding. Objects that are applied together arrive one after the
+/// other.
 const SETTLED: Duration = Duration::from_secs(30);
 
 impl Engine {

@@ -47,7 +47,7 @@ pub enum Effect {
     Happened(Transition),
     /// The time that something took.
     Took(Span, Duration),
-    /// Show this picture.
+    /// Show this new picture, or the end of one.
     Shows(Picture),
     /// AWS has accepted the deregistration of every target of this deleted TargetBinding: remove its finalizer.
     Released(ObjectKey, Uid),

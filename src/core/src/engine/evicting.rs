@@ -121,7 +121,8 @@ impl Engine {
         self.nodes_turn(seen, now);
     }
 
-    /// Tells the index which nodes are lost. The index then decides which pods own the addresses of their pods.
+    /// Tells the index which nodes have become ready, lost or deleted. The index then decides which pods own their
+    /// addresses.
     fn nodes_turn(&mut self, seen: Moment, now: Moment) {
         for (node, presence) in self.known.nodes.take_turned() {
             let changes = self.known.index.apply(Said::Node(node, presence), seen);

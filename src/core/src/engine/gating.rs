@@ -24,8 +24,8 @@ fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) 
     index.pods().marked(tombstone.mark()).filter(is_there)
 }
 
-/// Whether a deregistered target may be registered again, so that its pod's gate must be closed first. That is so if
-/// the pod still runs at the address with an open gate.
+/// Whether a deregistered target may be registered again, for which its pod's gate must be closed first. That is so if
+/// the group is bound, and the pod still runs at the address with an open gate.
 pub fn may_be_put_back(
     index: &Index,
     group: &TargetGroupArn,
@@ -91,8 +91,8 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
     }
 }
 
-/// Since when AWS has accepted a target without an answer to a read since then. If the answer is that the group does
-/// not exist, that is an answer too.
+/// Since when AWS has accepted a target, if it has answered no read since then. That the group does not exist is also
+/// an answer.
 fn unread(group: &Group, target: &Target, uid: &Uid) -> Option<Unread> {
     let since = group.registrations().unread_since(target, uid).filter(|_| !group.is_missing())?;
     Some(Unread { since, tried: group.observation().has_failed_since(since) })
@@ -135,8 +135,8 @@ impl Engine {
         }
     }
 
-    /// The containers of this pod have become ready. Its targets that are not healthy yet may become healthy: read them
-    /// soon.
+    /// The containers of this pod have become ready. Its targets may become healthy soon, so Headgate reads the groups
+    /// in which they are not healthy yet.
     fn may_become_healthy(&mut self, pod: &ObjectKey, now: Moment) {
         for (binding, target) in self.known.index.pods().bound(pod) {
             let (Ok(target), arn) = (target, &binding.key.group) else { continue };

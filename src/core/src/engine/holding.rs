@@ -74,7 +74,7 @@ impl Engine {
         self.out.put(Effect::HoldTooShort(short.group));
     }
 
-    /// If the pod's node was deleted, the pod ended with its node, even if Kubernetes has kept the object.
+    /// Corrects when the pod ended: if its node was deleted, with the node, even if Kubernetes has kept the pod.
     fn with_its_node(&self, ended: Ended) -> Ended {
         let signal = ended.node.as_ref().and_then(|node| self.known.nodes.signal(node));
         let gone = signal.filter(|(signal, _)| signal.fate == Fate::Deleted).map(|(_, since)| since);
@@ -98,7 +98,7 @@ impl Engine {
         self.let_go(left, seen);
     }
 
-    /// Makes the removals due at once that are held, or may become held, and for which `cause` returns a cause.
+    /// Makes each removal due at once that is held, or may become held, if `cause` returns a cause for it.
     fn let_go(&mut self, cause: impl Fn(&Index, &Target, &Owner) -> Option<Cause>, seen: Moment) {
         // A standby holds no removals, and all its groups are awake.
         if self.term.role() == Role::Standby {

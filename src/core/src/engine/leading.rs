@@ -128,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Compares the ledgers with the known ones, some time after they were loaded. Each one that differs is read again.
+    /// Compares the ledgers with those that the leader took over some time ago. Each one that differs is read again.
     fn compare(&mut self, ledgers: &[StoredLedger], now: Moment) {
         for stored in ledgers {
             let Ok((arn, _)) = stored.open() else { continue };

@@ -197,7 +197,7 @@ impl Engine {
         self.let_gone_pods_go(&about, seen);
     }
 
-    /// A Service, TargetBinding or grant has changed, or the selection of namespaces.
+    /// Handles a change of a Service, a TargetBinding, the grants or the selected namespaces.
     fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment) {
         let changed = self.known.services.apply(watched, seen);
         self.groups.orphans().touch();

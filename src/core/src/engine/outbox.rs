@@ -43,8 +43,7 @@ impl Outbox {
         self.open.remove(&id)
     }
 
-    /// This replica no longer leads. Forgets all requests that only a leader may make, and returns the calls among
-    /// them.
+    /// This replica no longer leads. Forgets all requests except look-ups, and returns the calls among them.
     pub fn end_term(&mut self) -> Vec<(Call, Ticket)> {
         let over =
             self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(call, _) if call.is_look_up()));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Standby ──► Loading ──────► Listing ────► Acting ──► Standby
-//!     │        the ledgers     every watch     └─ reads the ledgers again when late writes can have no effect any more:
+//!     │        the ledgers     every watch     └─ reads the ledgers again when no late write can take effect:
 //!     │                                           the previous leader's, or its own that it gave up
 //!     └─ reads the ledgers when every watch has listed, and whenever one lists again,
 //!        to learn which pods were targets before or in between
@@ -83,8 +83,8 @@ enum State {
     Leading(LookAgain),
 }
 
-/// Whether this replica knows the content of the ledgers since a time when it had seen every pod. A later list ends
-/// that, because it replaces the changes before it.
+/// Whether this replica has read the ledgers after it had seen every pod. If a watch lists again, the replica has
+/// missed the changes before the list, and must read the ledgers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learnt {
     /// The first request has not been answered yet.

@@ -319,7 +319,7 @@ impl Lease {
         rested.max(free).min(seen.since.max(free) + self.timing.duration)
     }
 
-    /// The request in flight has ended. The result is the present Lease, or `None` if there is no Lease.
+    /// The request in flight has ended. A successful result is the present Lease, or `None` if there is no Lease.
     pub fn answered(&mut self, result: Result<Option<Stored>, Failure>, now: Moment) {
         let Some((request, sent)) = self.in_flight.take() else { return };
         self.lapse(now);
@@ -373,7 +373,7 @@ impl Lease {
         }
     }
 
-    /// A container of Headgate has terminated. Returns whether that proves for the first time that the holder has
+    /// A container of Headgate's own has terminated. Returns whether that proves for the first time that the holder has
     /// terminated. Then its Lease is free.
     pub fn ended(&mut self, container: &EndedContainer, now: Moment) -> bool {
         self.lapse(now);
@@ -401,7 +401,8 @@ impl Lease {
         }
     }
 
-    /// Releases the Lease: this replica no longer leads. The release lasts until [`has_left`](Self::has_left).
+    /// Releases the Lease: this replica no longer leads. The release is complete when [`has_left`](Self::has_left)
+    /// returns true.
     pub fn leave(&mut self, now: Moment) {
         self.term = None;
         self.stay = Stay::Leaving;
