@@ -1,5 +1,5 @@
-//! Deleted pods. Headgate registered the targets that the TargetLedger still has for them, and a new leader deregisters these
-//! targets at once.
+//! Pods whose deletion this replica has seen. A ledger entry that still names one belongs to Headgate, and can be
+//! removed at once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use crate::{
     model::{Moment, Owner},
 };
 
-/// No cluster is without a leader for this long.
+/// Longer than it takes another replica to take over from any leader.
 const KEPT: std::time::Duration = std::time::Duration::from_secs(15 * 60);
 
 /// See the module.
@@ -19,7 +19,7 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// Remembers these deleted pods.
+    /// Records that these pods were deleted.
     pub fn note(&mut self, owners: &[Owner], now: Moment) {
         for owner in owners {
             let mark = PodMark::of(&owner.uid);
@@ -31,7 +31,7 @@ impl Gone {
         }
     }
 
-    /// The deleted pod whose UID has this hash.
+    /// The pod with this [`PodMark`], if it was deleted.
     pub fn of(&self, mark: PodMark) -> Option<&Owner> {
         self.all.get(&mark)
     }
