@@ -336,7 +336,12 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         least("dns_failover.minimum_healthy_targets.count"),
         least("unhealthy_state_routing.minimum_healthy_targets.percentage"),
     );
-    finds(Info, "RiskyTargetGroup", "removes a zone from DNS while fewer than 2 targets", is(with(&[(&count, "2")])));
+    finds(
+        Info,
+        "RiskyTargetGroup",
+        "removes a zone from DNS while fewer than 2 targets",
+        is(with(&[(&count, "2")])),
+    );
     finds(Info, "RiskyTargetGroup", "fewer than 50 % of its targets", is(with(&[(&percent, "50")])));
     assert_eq!(found(is(with(&[(&count, "1"), (&percent, "off")]))).0, []);
     finds(Warning, "HoldTooShort", "gives up after 120 s", |facts| {
