@@ -1,9 +1,9 @@
-//! The safety check of watched objects. If most objects of a kind disappear, Headgate believes it only after a second list
-//! confirms it.
+//! The safety check of watched objects. If most objects of a kind disappear, Headgate believes it only after a second
+//! list confirms it.
 //!
-//! A list or a watch may be wrong: an API server may have lost data, or a proxy may use another one. Headgate believes the
-//! deletion of one object at once. If more than half of the objects disappear, and at least two, it waits. It needs another
-//! list without them, or a time without a contrary report.
+//! A list or a watch may be wrong: an API server may have lost data, or a proxy may use another API server. Headgate
+//! believes the deletion of one object at once. If more than half of the objects disappear, and at least two, it waits
+//! for another list without them, or for a time without a contrary report.
 //!
 //! ```text
 //!  a list lacks an object      ──► deleted; if most objects are missing: doubted, and asks for a list
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! * **Owns** the objects that are reported as deleted and not believed yet; how many disappeared a moment ago.
-//! * **Guarantees.** A wrong report removes at most one existing object, or half of the objects of a list. A true report takes
-//!   effect after the patience at the latest.
+//! * **Guarantees.** A wrong report removes at most one existing object, or half of the objects of a list. A true
+//!   report takes effect after the patience at the latest.
 //! * **Assumes** that a request for a list is carried out, and that an object is kept until it is [`Becomes::Gone`].
 //! * **Caveat.** Two wrong lists in a row are believed.
 
@@ -126,8 +126,8 @@ impl<K> Brake<K> {
 }
 
 impl<K: Placed> Brake<K> {
-    /// A list of `scope` does not contain these objects. `most`: those of them that are too many to be believed.
-    /// Returns the believed state of each, and the doubted objects that exist.
+    /// A list of `scope` does not contain these objects. `most`: the ones that are too many to believe at once. Returns
+    /// the believed state of each, and the doubted objects that exist.
     pub fn listed(
         &mut self,
         scope: &Scope,
@@ -199,7 +199,7 @@ impl<K: Placed> Brake<K> {
         Vec::new()
     }
 
-    /// Begins to doubt these. Returns those that were not doubted before.
+    /// Starts to doubt these objects. Returns those that were not doubted before.
     fn doubt(&mut self, keys: impl Iterator<Item = K>, seen: Moment) -> Vec<(K, Becomes)> {
         let until = seen + self.patience;
         let mut all = Vec::new();
@@ -212,7 +212,7 @@ impl<K: Placed> Brake<K> {
         all
     }
 
-    /// This one exists. Returns whether it was doubted.
+    /// Records that this object exists. Returns whether it was doubted.
     pub fn shows(&mut self, key: &K) -> bool {
         self.believed.remove(key);
         self.withheld.remove(key).is_some_and(|withheld| withheld.doubted)

@@ -94,7 +94,7 @@ mod tests {
                 "preStop of web takes 15 s",
             ),
             (&[("web", Sleeps(150))], 150, NLB, Cause::GraceTooShort, "terminationGracePeriodSeconds is 150"),
-            (&[("web", Unknown)], 180, NLB, Cause::OwnPreStop, "web has a preStop of its own"),
+            (&[("web", Unknown)], 180, NLB, Cause::OwnPreStop, "web has its own preStop"),
             (&[("web", Unknown)], 30, NLB, Cause::GraceTooShort, "is 30"),
             (
                 &[("web", Sleeps(7))],

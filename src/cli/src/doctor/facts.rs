@@ -134,7 +134,7 @@ pub struct Workloads {
 pub enum Fence {
     /// Limits what Headgate's own ServiceAccount may write on pods.
     OwnWrites,
-    /// The same for nodes, if Headgate watches them.
+    /// Limits what Headgate's own ServiceAccount may write on nodes, if Headgate watches them.
     OwnWritesOnNodes,
     /// Protects Headgate's annotations on pods.
     Marks,

@@ -291,7 +291,7 @@ fn headgate_has_to_have_it_before_lbc_lets_go() {
     assert_eq!((action, word), (Action::Compare, "waits"), "{why}");
     let (action, word, why) = said(&|facts| facts.headgate.shown.as_mut().unwrap().bindings.clear());
     assert_eq!((action, word), (Action::Compare, "waits"));
-    assert!(why.contains("serves namespace shop"), "{why}");
+    assert!(why.contains("manages namespace shop"), "{why}");
     let problem = json!({"namespace": "shop", "kind": "Service", "name": "web",
         "problems": [{"reason": "NotGranted", "message": "no grant"}]});
     let (action, word, why) = said(&|facts| {
@@ -312,7 +312,7 @@ fn lbc_is_stopped_only_while_no_pod_comes_or_goes() {
     let leaving = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
     let starting = json!({"status": {"conditions": [{"type": "ContainersReady", "status": "False"}]}});
     for (pod, part) in [
-        (pod(3, Some(true), &leaving), "web-3 of Service shop/web is ending"),
+        (pod(3, Some(true), &leaving), "web-3 of Service shop/web is terminating"),
         (pod(3, None, &starting), "web-3 of Service shop/web is starting"),
         (pod(3, Some(false), &json!({})), "target-health.elbv2.k8s.aws/web of pod web-3 is closed"),
     ] {
@@ -361,7 +361,7 @@ fn what_cannot_be_moved_is_refused_before_anything_is_written() {
         (Box::new(spec(json!({"targetType": "instance"}))), "target type instance"),
         (Box::new(spec(json!({"targetGroupProtocol": "TCP_QUIC"}))), "QUIC"),
         (Box::new(spec(json!({"iamRoleArnToAssume": "arn:aws:iam::1:role/x"}))), "another account"),
-        (Box::new(spec(json!({"targetGroupARN": null}))), "names no target group"),
+        (Box::new(spec(json!({"targetGroupARN": null}))), "names a target group that cannot be bound"),
         (Box::new(spec(json!({"serviceRef": {"name": "web", "port": 81}}))), "names port 81"),
         (Box::new(spec(json!({"networking": {"ingress": []}}))), "--accept-networking"),
         (Box::new(|binding| binding.service = None), "which does not exist"),

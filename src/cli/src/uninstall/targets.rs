@@ -47,7 +47,7 @@ fn noted(ledger: &Ledger) -> Vec<Target> {
     ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed).map(|(target, ..)| *target).collect()
 }
 
-/// Keeps every target and its ledger, and prints what remains and what the user can do. Calls AWS not at all.
+/// Keeps every target and its ledger, and prints what remains and what the user can do. Does not call AWS.
 pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let mut stays = false;
     for stored in all(ledgers, own).await? {

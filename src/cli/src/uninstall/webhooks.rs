@@ -23,7 +23,7 @@ const TRIES: usize = 5;
 
 /// Empties both configurations with this name if they belong to Headgate, and prints the result on `out`.
 ///
-/// The chart's Job has no permission to read them. Then they remain. That is printed and is not an error.
+/// The chart's Job has no permission to read them. The function then prints that they remain, and does not fail.
 pub async fn empty(client: &Client, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let new_pods = |is: &MutatingWebhookConfiguration| {
         is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()

@@ -1,4 +1,4 @@
-//! How a request ended, and what follows from it.
+//! Handles the answers to requests: what each answer changes, and what the engine does next.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ impl Engine {
                 let wall = self.wall(now);
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let failure = fitting!(result, Answer::Done => ()).err();
-                // Readers of the ledger, and of the records on a pod, must see that this removal is the later one.
+                // Readers of the ledger and of the pod's annotations must see that this removal is the later one.
                 let noted = |item: &CallItem| {
                     let pod = self.known.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
                     pod.leaving.as_deref()?.out_at(wall)
@@ -115,8 +115,8 @@ impl Engine {
         }
     }
 
-    /// AWS has accepted what was sent of these targets, or has not. A repeated failure is recorded increasingly
-    /// rarely.
+    /// Records in the journal whether AWS has accepted the call about these targets. Records a repeated failure
+    /// increasingly rarely.
     fn answered_for(
         &mut self,
         arn: &TargetGroupArn,
@@ -131,14 +131,15 @@ impl Engine {
         }
     }
 
-    /// A read has shown these targets of a group.
+    /// Handles the result of a read of this group's targets.
     fn on_read(&mut self, arn: &TargetGroupArn, states: Vec<(Target, Health)>, now: Moment) {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { known: Knowledge { index, .. }, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
-            // Also for a terminating pod: its machine must not end before, and the next leader may not have seen it
-            // terminate yet. Also for a pod that has another address now: it may get this one again.
+            // The record of a removed target is also kept while the load balancer may send to its running pod. A
+            // terminating pod's machine must not end before, and the next leader may not know yet that the pod
+            // terminates. A pod with another address may get this one again.
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
                 !pod.finished && tombstone.out_since().is_some_and(|since| now < since.ends(bound))
@@ -180,7 +181,7 @@ impl Engine {
         self.reports.touch_group(arn);
     }
 
-    /// Keeps what AWS refuses of a group, so that it is reported on the bound Services until it has passed.
+    /// Keeps what AWS rejects in a group, and reports it on the bound Services until it has passed.
     pub(super) fn refused(
         &mut self,
         arn: &TargetGroupArn,

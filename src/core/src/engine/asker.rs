@@ -8,18 +8,18 @@ use crate::{
 /// The part that sent a request and gets the answer.
 #[derive(Clone, Debug)]
 pub enum Asker {
-    /// A target group, or the directory of target groups: the call, and the rate-limit ticket that it used.
+    /// A call about a target group, or a look-up of target groups, and the rate-limit ticket that it used.
     Call(Call, Ticket),
-    /// A new leader, or a standby, that reads all ledgers.
+    /// The load of all ledgers, by a new leader or a standby.
     Ledgers,
-    /// The ledger of this target group: it is read,
+    /// The read of this target group's ledger.
     ReadLedger(TargetGroupArn),
-    /// written,
+    /// The write of this target group's ledger.
     WriteLedger(TargetGroupArn),
-    /// or deleted.
+    /// The deletion of this target group's ledger.
     DeleteLedger(TargetGroupArn),
-    /// The gate of this pod.
+    /// The write of this pod's readiness gate.
     Gate(ObjectKey),
-    /// The evictions, about a pod that leaves or should, or a node that is about to be removed.
+    /// The evictions: about a pod that is or should be deregistered early, or a node that is about to be removed.
     Eviction,
 }

@@ -11,12 +11,13 @@ use crate::{
     },
 };
 
-/// For this time the bindings of a namespace must not have changed, and pods of a workload must have been there
-/// unbound. Only then does it count that none binds them: objects that are applied together come one after the other.
+/// Headgate regards new pods as excluded only after this time without changes: the bindings of the namespace are the
+/// same, and pods of the workload exist without a binding. Objects that are applied together arrive one after the
+/// other.
 const SETTLED: Duration = Duration::from_secs(30);
 
 impl Engine {
-    /// What would bind a new pod of `namespace` with these labels and named ports. Changes nothing.
+    /// The bindings that would select a new pod of `namespace` with these labels and named ports. Changes nothing.
     pub fn would_bind(&self, namespace: &str, labels: &Labels, ports: &[NamedPort], now: Moment) -> Known {
         if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
             return Known::NotServed;
@@ -44,12 +45,12 @@ impl Engine {
         Known::Bound(bound)
     }
 
-    /// Whether a new pod of this owner should get no hold, because pods with one were not created.
+    /// Whether a new pod of this owner should get no hold, because earlier pods with a hold were not created.
     pub fn creations_fail(&mut self, owner: &Uid, now: Moment) -> bool {
         self.term.is_synced() && self.known.creations.ask(owner, now)
     }
 
-    /// Whether the bindings of a namespace exclude pods with these labels, which none of them selects.
+    /// Whether a namespace excludes pods with these labels. The caller knows that no binding selects them.
     fn is_excluded(&self, namespace: &str, labels: &Labels, now: Moment) -> bool {
         let is_old = |since: Option<Moment>| since.is_some_and(|since| now.since(since) >= SETTLED);
         is_old(self.known.index.bindings().changed_at(namespace))

@@ -1,4 +1,4 @@
-//! What comes out of the engine.
+//! The output of the engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,49 +8,49 @@ use crate::{
     requests::Request,
 };
 
-/// What is measured.
+/// A measured duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// From the answer of RegisterTargets to that of the first read which shows the target healthy.
+    /// From the answer of RegisterTargets to the answer of the first read that shows the target healthy.
     RegisterToHealthy,
-    /// From the answer of the read which shows the last target of a pod healthy to that of the write which opens its
-    /// readiness gate.
+    /// From the answer of the read that shows the pod's last target healthy to the answer of the write that opens the
+    /// pod's readiness gate.
     HealthyToGate,
     /// From the first request for the eviction of a pod until it is allowed.
     Departure,
 }
 
-/// What should be done.
+/// An action for the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send this, and report the result with [`Input::Answered`](crate::Input::Answered).
     Send {
-        /// Returned with the answer.
+        /// The caller returns it with the answer.
         id: RequestId,
-        /// What is asked.
+        /// The request.
         request: Request,
-        /// How long a call to AWS had to wait for a token, or for its place in a burst. `None` for everything else,
-        /// also for look-ups, which hardly ever wait.
+        /// How long a call to AWS waited for a token, or for its place in a burst. `None` for all other requests, and
+        /// for look-ups, which rarely wait.
         waited: Option<Duration>,
     },
-    /// This call would be made, if nothing was paused.
+    /// Headgate would make this call if nothing was paused.
     Planned(Call),
-    /// Tell the user.
+    /// Report this to the user.
     Notice(Notice),
-    /// List the objects of this watch and scope once more, and report them with
-    /// [`Change::Relisted`](crate::Change::Relisted). The last list or the watch contained the end of most of them,
-    /// and that is doubted.
+    /// List the objects of this watch and scope again, and report them with
+    /// [`Change::Relisted`](crate::Change::Relisted). The last list or the watch reported most of them as deleted, and
+    /// Headgate doubts that.
     Relist(Watch, Scope),
-    /// A pod that was a target of this group has ended before its load balancer had stopped sending to it.
+    /// A pod that was a target of this group ended while its load balancer could still send to it.
     HoldTooShort(TargetGroupArn),
     /// A change, for the journal.
     Happened(Transition),
     /// The time that something took.
     Took(Span, Duration),
-    /// Show this.
+    /// Show this new picture, or the end of one.
     Shows(Picture),
-    /// AWS has taken the removal of every target of this deleted TargetBinding: nothing keeps it any more.
+    /// AWS has accepted the deregistration of every target of this deleted TargetBinding: remove its finalizer.
     Released(ObjectKey, Uid),
-    /// This namespace is selected now, or no longer. Sent only if namespaces are selected at all.
+    /// This namespace is selected now, or no longer. Sent only if Headgate selects namespaces by their labels.
     Selected(Arc<str>, bool),
 }

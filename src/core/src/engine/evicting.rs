@@ -1,5 +1,5 @@
-//! Evictions: the answer of a replica to a request, and how the leader deregisters a pod before it. Also what happens
-//! to the targets of pods whose nodes are about to be removed.
+//! Evictions: how a replica answers a request, and how the leader deregisters a pod before its eviction. Also what
+//! happens to the targets of pods whose nodes are about to be removed.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ fn around<'a>(
 }
 
 impl Engine {
-    /// The evictions, those of the leader if this replica leads, the outbox, and what the others know.
+    /// The evictions (the leader's, if this replica leads), the outbox, and what the other modules know.
     pub(super) fn evictions(&mut self, now: Moment) -> (&mut Evictions, &mut Outbox, Surroundings<'_>) {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, out, groups, settings, .. } = self;
@@ -44,12 +44,12 @@ impl Engine {
         (evictions, out, around((index, services, nodes), groups, settings, leads, now))
     }
 
-    /// The same, to be read.
+    /// The same evictions, read-only.
     pub(super) fn evictions_known(&self) -> &Evictions {
         self.leader.as_ref().map_or(&self.known.evictions, |leader| &leader.evictions)
     }
 
-    /// Something has happened that matters to pods that leave, or may.
+    /// Tells the evictions that something has happened that matters to pods that are or may be deregistered early.
     pub(super) fn touch_evictions(&mut self, touched: Touched<'_>, now: Moment) {
         self.known.evictions.touch(touched, now);
         if let Some(leader) = &mut self.leader {
@@ -57,7 +57,7 @@ impl Engine {
         }
     }
 
-    /// The news of the watch of pods, which the index does not know yet: see [`Evictions::saw`].
+    /// Passes news from the watch of pods to the evictions, before the index gets it: see [`Evictions::saw`].
     pub(super) fn evictions_see(&mut self, change: &Change<PodFacts>, now: Moment) -> Vec<Late> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, groups, settings, .. } = self;
@@ -67,7 +67,7 @@ impl Engine {
         leader.as_mut().map_or(late, |leader| leader.evictions.saw(change, &around(leads)))
     }
 
-    /// The index or the nodes have taken something in: see [`Evictions::follow`].
+    /// Tells the evictions that the index or the nodes have changed: see [`Evictions::follow`].
     fn consequences(&mut self, what: Followed<'_>, now: Moment) -> Vec<Consequence> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, groups, settings, .. } = self;
@@ -77,7 +77,7 @@ impl Engine {
         leader.as_mut().map_or(consequences, |leader| leader.evictions.follow(what, &around(leads)))
     }
 
-    /// What is answered when the eviction of a pod is asked for. Changes nothing.
+    /// The answer to a request to evict a pod. Changes nothing.
     pub fn may_evict(&self, pod: &ObjectKey, request: &Request, now: Moment) -> Ruling {
         if !self.term.is_synced() {
             return Ruling::Pass(Cause::BindingsUnknown);
@@ -92,14 +92,14 @@ impl Engine {
         self.around(now).answer(self.evictions_known(), facts, request)
     }
 
-    /// What the others know.
+    /// What the other modules know.
     pub(super) fn around(&self, now: Moment) -> Surroundings<'_> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known: Knowledge { index, services, nodes, .. }, groups, settings, .. } = self;
         around((index, services, nodes), groups, settings, leads, now)
     }
 
-    /// The nodes that are about to be removed, or deleted while they have pods, and what happens to each.
+    /// The nodes that are about to be removed, or were deleted while they have pods, and the fate of each.
     pub fn nodes_that_go(&self) -> impl Iterator<Item = (&Arc<str>, Fate)> {
         self.known.nodes.going().map(|(node, signal)| (node, signal.fate))
     }
@@ -108,13 +108,12 @@ impl Engine {
         self.settings.started + now.elapsed()
     }
 
-    /// The news of the watch of nodes.
+    /// Handles news from the watch of nodes.
     pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
         let wall = self.wall(now);
         if let Some(nodes) = self.known.nodes.apply(change, seen, wall) {
             self.record_nodes(&nodes);
-            // Zones, and the owner of an address, depend on nodes; a node that was just listed may be known to
-            // remain.
+            // Zones and the owner of an address depend on nodes. A node that was just listed may be known to remain.
             self.touch_evictions(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
         }
@@ -122,7 +121,8 @@ impl Engine {
         self.nodes_turn(seen, now);
     }
 
-    /// Lost nodes decide which pods own the addresses that they show.
+    /// Tells the index which nodes have become ready, lost or deleted. The index then decides which pods own their
+    /// addresses.
     fn nodes_turn(&mut self, seen: Moment, now: Moment) {
         for (node, presence) in self.known.nodes.take_turned() {
             let changes = self.known.index.apply(Said::Node(node, presence), seen);
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// Time has passed: nodes that were reported as deleted are, if nothing has contradicted that.
+    /// Time has passed: believes the reported deletions of nodes that nothing has contradicted.
     pub(super) fn nodes_pass(&mut self, now: Moment) {
         let wall = self.wall(now);
         let gone = self.known.nodes.pass(now, wall);
@@ -142,7 +142,7 @@ impl Engine {
         self.nodes_turn(now, now);
     }
 
-    /// The index or the nodes have changed: does what follows for the pods of nodes that are about to be removed, or
+    /// The index or the nodes have changed. Carries out what follows for pods whose nodes are about to be removed, or
     /// remain.
     pub(super) fn evictions_follow(&mut self, what: Followed<'_>, seen: Moment, now: Moment) {
         let acts = self.acts();
@@ -171,7 +171,7 @@ impl Engine {
         }
     }
 
-    /// Does what is due about the pods that are asked to leave, or should be.
+    /// Sends the requests that are due about pods that are or should be deregistered early.
     pub(super) fn mind_evictions(&mut self, now: Moment) {
         let is_due = self.evictions_known().next_due().is_some_and(|due| due <= now);
         if !is_due || !self.acts() || self.settings.read_only {
@@ -189,7 +189,7 @@ impl Engine {
         }
     }
 
-    /// What was asked about a pod that leaves, or is to, is answered.
+    /// Handles the answer to a request about a pod that is or should be deregistered early.
     pub(super) fn on_eviction_answered(
         &mut self,
         id: RequestId,

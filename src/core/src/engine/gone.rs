@@ -1,4 +1,5 @@
-//! Pods that this replica has seen to go: what the ledger still names of them is Headgate's, and can go at once.
+//! Pods whose deletion this replica has seen. A ledger entry that still names one belongs to Headgate, and can be
+//! removed at once.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -7,7 +8,7 @@ use crate::{
     model::{Moment, Owner},
 };
 
-/// Longer than any leader can be gone without another one taking over.
+/// Longer than it takes another replica to take over from any leader.
 const KEPT: std::time::Duration = std::time::Duration::from_secs(15 * 60);
 
 /// See the module.
@@ -18,7 +19,7 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// These have gone.
+    /// Records that these pods were deleted.
     pub fn note(&mut self, owners: &[Owner], now: Moment) {
         for owner in owners {
             let mark = PodMark::of(&owner.uid);
@@ -30,7 +31,7 @@ impl Gone {
         }
     }
 
-    /// The pod of this mark, if it has gone.
+    /// The pod with this [`PodMark`], if it was deleted.
     pub fn of(&self, mark: PodMark) -> Option<&Owner> {
         self.all.get(&mark)
     }

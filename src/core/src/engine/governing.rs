@@ -1,4 +1,4 @@
-//! What the target groups learn of their bindings, and what follows.
+//! Tells the target groups about their bindings, and does what follows.
 
 use crate::{
     engine::{Effect, Engine},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Looks again what is allowed in this group.
+    /// Determines again what Headgate may do in this group.
     pub(super) fn govern(&mut self, arn: &TargetGroupArn, now: Moment) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let bound: Vec<_> = self.known.index.bindings().of_group(arn).collect();
@@ -25,8 +25,8 @@ impl Engine {
         }
     }
 
-    /// Whether this group is ours alone, and no other binding can change that. A deleted Service keeps its own
-    /// targets for a while, and no longer decides about foreign ones.
+    /// Whether only Headgate may use this group, and no other binding can change that. A deleted Service keeps its own
+    /// targets for a while, but no longer decides about foreign ones.
     pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
         let origins = self.known.services.origins();
         let mut bound = self.known.index.bindings().of_group(arn).map(|binding| &binding.key.origin);
@@ -35,7 +35,7 @@ impl Engine {
                 .all(|origin| !origins.doubtful(&origin.key().namespace) && origins.end_of(origin).is_none())
     }
 
-    /// Removals of foreign targets that were not sent are cancelled if something has become doubtful.
+    /// Cancels the unsent removals of foreign targets in groups whose exclusive use has become doubtful.
     pub(super) fn spare_foreign_targets(&mut self, arns: &[TargetGroupArn]) {
         for arn in arns {
             let doubtful = !self.is_exclusive(arn);
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// A read has shown the content of this group: if it is ours alone, foreign targets are removed.
+    /// A read has shown the content of this group. If only Headgate may use the group, its foreign targets are removed.
     pub(super) fn expel_foreign_targets(&mut self, arn: &TargetGroupArn, now: Moment) {
         if !self.is_exclusive(arn) {
             return;
@@ -57,8 +57,8 @@ impl Engine {
         }
     }
 
-    /// Lets the groups sleep in which nothing is due, and reports news of the others. These are what would be done in
-    /// paused groups, where removals are held, and where registrations do not fit.
+    /// Lets groups sleep if nothing is due in them, and reports the news of the others: planned calls of paused groups,
+    /// held removals, and registrations that exceed a quota.
     pub(super) fn let_groups_sleep(&mut self, now: Moment) {
         for news in self.groups.sleep(now) {
             match news {

@@ -1,4 +1,4 @@
-//! The holders of target groups, and which objects are decided again when that, or a grant, has changed.
+//! The holders of target groups. If the holders or a grant change, Headgate decides again about the objects concerned.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use crate::{
 };
 
 impl Engine {
-    /// A pod is wanted through this binding for the first time: its namespace has targets in the group from now on.
-    /// Returns whether it had none before.
+    /// A pod is wanted through this binding for the first time, so its namespace becomes a holder of the group. Returns
+    /// whether it was not one before.
     pub(super) fn holds(&mut self, binding: &BindingKey) -> bool {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
         let Some(group) = self.groups.get(arn) else { return false };
         let holders = group.registrations().holders();
         let is_new = match holders {
             Holders::Unknown => false,
-            // A binding that came into force before the grants were known holds nothing.
+            // If a binding came into force before the grants were known, its namespace is not a holder.
             Holders::These(all) => {
                 !all.contains(namespace) && self.known.services.origins().may_bind(namespace, arn, holders)
             }
@@ -27,7 +27,7 @@ impl Engine {
         is_new
     }
 
-    /// Determines again who holds these groups, as far as it is known: after the ledgers, grants or lists have come.
+    /// Determines the holders of these groups again, as far as known, after ledgers, grants or lists have arrived.
     pub(super) fn review_holders(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let mut changed = BTreeSet::new();
         for arn in arns {
@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// Whether a binding that is in force may not be, as is known by now.
+    /// Whether a binding that is in force turns out not to be allowed.
     fn is_refused(&self, binding: &BindingKey) -> bool {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
         let holders = self.groups.get(arn).map(|group| group.registrations().holders());

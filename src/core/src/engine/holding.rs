@@ -1,5 +1,5 @@
-//! Pods of held targets. While a removal is held (see `registration/replaced.rs`), nobody claims the target, so the
-//! index does not report when its pod terminates after all. This module does.
+//! Watches the pods of held targets. While a removal is held (see `registration/replaced.rs`), no pod claims the
+//! target, so the index does not report when the target's pod terminates. This module does.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -16,17 +16,17 @@ use crate::{
     targets::groups::Which,
 };
 
-/// Which pods a change may be about.
+/// The pods that a change may concern.
 #[derive(Clone, Debug)]
 pub enum About {
-    /// This one, and the earlier owners of its addresses.
+    /// This pod, and the earlier owners of its addresses.
     Pod(ObjectKey, Vec<IpAddr>),
-    /// Any.
+    /// Any pod.
     All,
 }
 
 impl About {
-    /// Of a change of pods.
+    /// The pods that this change may concern.
     pub fn of(change: &Change<PodFacts>) -> Self {
         match change {
             Change::Applied(pod) | Change::Deleted(pod) => Self::Pod(pod.key.clone(), pod.ips.clone()),
@@ -34,7 +34,7 @@ impl About {
         }
     }
 
-    /// The one that it is about.
+    /// The pod, if the change is about one.
     pub const fn pod(&self) -> Option<&ObjectKey> {
         match self {
             Self::Pod(pod, _) => Some(pod),
@@ -51,7 +51,7 @@ impl About {
 }
 
 impl Engine {
-    /// A pod has ended: was it held long enough?
+    /// A pod has ended. Reports it if the pod was not held long enough.
     pub(super) fn pod_ended(&mut self, ended: Ended) {
         let ended = &self.with_its_node(ended);
         let (groups, index) = (&self.groups, &self.known.index);
@@ -74,7 +74,7 @@ impl Engine {
         self.out.put(Effect::HoldTooShort(short.group));
     }
 
-    /// When its node was deleted, it ended with that, even if Kubernetes has kept the object.
+    /// Corrects when the pod ended: if its node was deleted, with the node, even if Kubernetes has kept the pod.
     fn with_its_node(&self, ended: Ended) -> Ended {
         let signal = ended.node.as_ref().and_then(|node| self.known.nodes.signal(node));
         let gone = signal.filter(|(signal, _)| signal.fate == Fate::Deleted).map(|(_, since)| since);
@@ -82,15 +82,15 @@ impl Engine {
         Ended { seen: ended.seen - earlier, ..ended }
     }
 
-    /// A pod leaves while it still runs. Its targets that are held until others replace them end with it, and its
-    /// entries of earlier ledgers are judged again.
+    /// A pod is deregistered while it still runs. Its held removals are due at once, and its entries of earlier ledgers
+    /// are judged again.
     pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, cause: Cause, seen: Moment) {
         self.groups.orphans().touch();
         self.let_go(|_, _, owner| (owner.pod == *pod).then_some(cause), seen);
     }
 
-    /// Releases those whose pods were deleted, lost their address, or leave, in a change that was processed. Also
-    /// those that are held since this very change.
+    /// Makes held removals due at once if this change has deleted their pods, taken their addresses or deregistered
+    /// them. Includes removals that are held since this same change.
     pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
         let left = |index: &Index, target: &Target, owner: &Owner| {
             about.concerns(target, owner).then(|| index.pods().left(owner, &target.ip))?
@@ -98,9 +98,9 @@ impl Engine {
         self.let_go(left, seen);
     }
 
-    /// The removals that are held, or may be, and for which there is a `cause` now are due at once.
+    /// Makes each removal due at once that is held, or may become held, if `cause` returns a cause for it.
     fn let_go(&mut self, cause: impl Fn(&Index, &Target, &Owner) -> Option<Cause>, seen: Moment) {
-        // A standby holds nothing, and all groups are awake.
+        // A standby holds no removals, and all its groups are awake.
         if self.term.role() == Role::Standby {
             return;
         }

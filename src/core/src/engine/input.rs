@@ -11,7 +11,7 @@ use crate::{
     requests::Answer,
 };
 
-/// The input of the engine.
+/// An event for the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
     /// From the watch of pods. `seen` is when the event reached Headgate.
@@ -28,7 +28,7 @@ pub enum Input {
         /// When it reached Headgate.
         seen: Moment,
     },
-    /// From the watch of the TargetBindings that somebody has written.
+    /// From the watch of TargetBindings.
     Binding {
         /// The event.
         change: Change<BindingFacts>,
@@ -42,11 +42,11 @@ pub enum Input {
         /// When it reached Headgate.
         seen: Moment,
     },
-    /// Which namespaces may bind which target groups: all present grants.
+    /// All present grants: which namespaces may bind which target groups.
     Grants {
-        /// All of them.
+        /// The grants.
         all: Vec<GrantFacts>,
-        /// When that reached Headgate.
+        /// When they reached Headgate.
         seen: Moment,
     },
     /// From the watch of nodes, if there is one.
@@ -56,16 +56,16 @@ pub enum Input {
         /// When it reached Headgate.
         seen: Moment,
     },
-    /// A request has ended: [`Effect::Send`](crate::Effect::Send).
+    /// A request has ended. [`Effect::Send`](crate::Effect::Send) sent it.
     Answered {
-        /// Which.
+        /// The id of the request.
         id: RequestId,
-        /// How.
+        /// Its result.
         result: Result<Answer, Failure>,
     },
     /// This replica leads from now on, or no longer.
     Leadership(Leadership),
-    /// The wall clock shows this now: it was set, or has drifted. Sent only if it differs from the engine's
+    /// The wall clock shows this time now, because it was set or has drifted. Sent only if it differs from the engine's
     /// calculation.
     Clock(WallTime),
     /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
@@ -73,7 +73,7 @@ pub enum Input {
 }
 
 impl Input {
-    /// The watch that has listed, and of which scope.
+    /// The watch whose list this input contains, and the scope of the list.
     pub(super) const fn lists(&self) -> Option<(Watch, Option<&Scope>)> {
         match self {
             Self::Pod { change: Change::Relisted(scope, _), .. } => Some((Watch::Pods, Some(scope))),
@@ -89,13 +89,13 @@ impl Input {
 /// Whether this replica calls AWS, writes the ledgers and reports to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// It is.
+    /// This replica leads.
     Leading {
-        /// How often the Lease had changed its holder by then: of two leaders the later one has more.
+        /// How often the Lease had changed its holder by then. A later leader has a larger number.
         term: u64,
     },
-    /// It is, and is about to stop: what it knows is written down at once, so that the next one need not ask.
+    /// This replica leads, and is about to stop. It writes its ledgers at once, so that the next leader need not ask.
     Leaving,
-    /// Another one is, or may be: this one watches and keeps itself ready.
+    /// Another replica leads, or may lead. This one watches, and is ready to take over.
     Standby,
 }

@@ -1,8 +1,9 @@
 //! The zone guard for pods that are no longer ready, if their Service wants them deregistered.
 //!
-//! A load balancer may still send to a pod that is not ready, and it may be the last one of its zone. It then remains
-//! until another one there is healthy, for [`Limits::patience`](crate::model::eviction::Limits) at most. Every
-//! replica measures its own wait: a new leader keeps pods that it has not seen terminate.
+//! A load balancer may still send to a pod that is not ready, and the pod may be the last one of its zone. The pod then
+//! remains registered until another pod of the zone is healthy, for at most
+//! [`Limits::patience`](crate::model::eviction::Limits). Every replica measures this wait itself, so a new leader keeps
+//! a pod until its own wait is over.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Deregisters pods that are no longer ready, as their zones allow.
+    /// Deregisters pods that are no longer ready, as soon as their zones allow it.
     pub(super) fn mind_kept(&mut self, now: Moment) {
         let mut about = BTreeSet::new();
         for (pod, is_new) in self.known.index.take_kept(now) {

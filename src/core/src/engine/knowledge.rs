@@ -1,4 +1,4 @@
-//! What every replica knows, whether it leads or not: what the watches have shown, and what was asked of it.
+//! What every replica knows, as leader or standby: what the watches have shown, and what its webhooks were asked.
 
 use crate::{
     eviction::Evictions, gate::Gates, hold::Creations, index::Index, model::Settings, nodes::Nodes,
@@ -11,7 +11,7 @@ pub struct Knowledge {
     pub(super) index: Index,
     pub(super) services: Services,
     pub(super) nodes: Nodes,
-    /// The gates, and the pods that should leave, as the watches have shown them: a leader begins with a copy.
+    /// The gates and the pods that should be deregistered early, as the watches show them. A leader starts with a copy.
     pub(super) gates: Gates,
     pub(super) evictions: Evictions,
     pub(super) creations: Creations,
@@ -20,7 +20,7 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Nothing is known yet.
+    /// Starts without any knowledge.
     pub fn new(settings: &Settings) -> Self {
         Self {
             index: Index::new(settings.not_ready_for, settings.relist_patience),

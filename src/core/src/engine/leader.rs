@@ -1,7 +1,8 @@
-//! What only a leader knows. The value is made when this replica acquires the Lease and dropped when it loses the Lease.
+//! What only a leader knows. The value is made when this replica acquires the Lease and dropped when it loses the
+//! Lease.
 //!
-//! It starts as a copy of what the watches show about readiness gates and pods that leave. During the term it also records what
-//! this leader has written, requested and decided. None of that outlives the term.
+//! It starts as a copy of what the watches show about readiness gates and pods that are deregistered early. During the
+//! term it also records what this leader has written, requested and decided. None of that outlives the term.
 
 use crate::{
     engine::knowledge::Knowledge,
@@ -20,7 +21,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Starts a term. Every gate and every pod that leaves is checked once.
+    /// Starts a term. Every gate, and every pod that should be deregistered early, is checked once.
     pub fn begin(known: &Knowledge, bounds: Bounds) -> Self {
         let (gates, mut evictions) = (known.gates.begin(), known.evictions.clone());
         evictions.touch(Touched::All, Moment::START);

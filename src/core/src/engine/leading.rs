@@ -1,6 +1,7 @@
-//! The lead and the ledgers: loaded before any action, written as the registrations request.
+//! Leadership and the ledgers. The leader loads the ledgers before it acts, and writes them when the registrations
+//! request it.
 //!
-//! A standby keeps what the watches show, and looks up the target groups that users name. It reads the ledgers to
+//! A standby stores what the watches show, and looks up the target groups that users name. It reads the ledgers to
 //! learn which pods were targets before it saw them, and writes nothing.
 //!
 //! A new leader first loads the ledgers. Until it has them, and every watch has listed, it sends only look-ups. A
@@ -31,7 +32,7 @@ use crate::{
     },
 };
 
-/// Which pods had which addresses, as a ledger has it.
+/// Which pods had which addresses, by this ledger.
 fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
     if cfg!(feature = "claims") {
         let Ok((_, content)) = stored.open_claims() else { return Vec::new() };
@@ -42,7 +43,7 @@ fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
     there.map(|(target, _, pod)| (target.ip, pod)).collect()
 }
 
-/// The pods that a ledger names.
+/// The pods in a ledger.
 fn pods(stored: &StoredLedger) -> Vec<PodMark> {
     if cfg!(feature = "claims") {
         return had(stored).into_iter().map(|(_, pod)| pod).collect();
@@ -65,7 +66,7 @@ impl Engine {
                     self.accounts.answered(&call, ticket, &Ok(Answer::Done), &self.groups, now);
                 }
                 self.reports.hush();
-                // What was decided here and not written down is not in force.
+                // Decisions that this replica has not written down are not in force any more.
                 let (decided, mut stays_out) =
                     self.leader.take().map(|leader| leader.evictions.decided()).unwrap_or_default();
                 stays_out.retain(|pod| !self.known.index.pods().goes_with_its_node(pod));
@@ -99,7 +100,7 @@ impl Engine {
         self.groups.keys().cloned().collect()
     }
 
-    /// Asks for the ledgers, if it is time.
+    /// Requests the ledgers when they are due.
     pub(super) fn load_ledgers(&mut self, now: Moment) {
         if self.term.next_load().is_none_or(|due| due > now) {
             return;
@@ -127,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// The ledgers as they are some time after: what is another than the one known here is read again.
+    /// Compares the ledgers with those that the leader took over some time ago. Each one that differs is read again.
     fn compare(&mut self, ledgers: &[StoredLedger], now: Moment) {
         for stored in ledgers {
             let Ok((arn, _)) = stored.open() else { continue };
@@ -163,7 +164,7 @@ impl Engine {
             };
             self.take_over_group(&group, Some(stored), now);
         }
-        // Those that have no ledger: no namespace holds them.
+        // No namespace holds a group without a ledger.
         for arn in named.values() {
             self.settle_naming(arn, now);
         }
@@ -176,7 +177,7 @@ impl Engine {
         self.reports.touch_group(arn);
     }
 
-    /// Makes sure that a group is known, with its ledger as loaded.
+    /// Makes sure that the engine knows a group, with its ledger as loaded.
     pub(super) fn make_group(&mut self, arn: &TargetGroupArn, now: Moment) {
         if self.groups.contains_key(arn) {
             return;
@@ -188,7 +189,7 @@ impl Engine {
         }
     }
 
-    /// Asks for what the ledgers need now.
+    /// Sends the ledger requests that are due.
     pub(super) fn send_ledger_requests(&mut self, now: Moment) {
         for arn in self.groups.calls(now).ledgers() {
             let id = self.out.next_id();
@@ -230,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// A ledger was written, or dropped (`None`), or not.
+    /// Handles the end of a request to write a ledger, or to delete it (`Ok(None)`).
     pub(super) fn on_ledger_written(
         &mut self,
         arn: &TargetGroupArn,
@@ -244,13 +245,13 @@ impl Engine {
         }
         let failure = result.as_ref().err();
         self.ledger_refused(arn, "create, update and delete", failure);
-        // A request that was given up may still be carried out: the ledgers are looked at once more after that.
+        // Kubernetes may still carry out a request that Headgate gave up. Headgate then looks at the ledgers again.
         if failure.is_some_and(|failure| failure.class == FailureClass::Unavailable) {
             self.term.may_land_late(now);
         }
     }
 
-    /// Records that Kubernetes does not allow access to a ledger, so that it is reported until it has passed.
+    /// Records that Kubernetes denies access to a ledger. Headgate reports it until the access works.
     fn ledger_refused(&mut self, arn: &TargetGroupArn, verbs: &str, failure: Option<&Failure>) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let trouble = match failure {
@@ -271,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// Judges what the ledgers left behind and nothing wants, if anything has changed that matters for it.
+    /// Judges the targets of earlier ledgers that no pod needs, if something has changed that matters for them.
     pub(super) fn review(&mut self, now: Moment) {
         if !self.acts() || !self.groups.orphans().begin_review() {
             return;
@@ -282,7 +283,7 @@ impl Engine {
         self.judge(&arns, now);
     }
 
-    /// Judges the targets of earlier ledgers in these groups, and cancels waiting removals that have become doubtful.
+    /// Judges the targets of earlier ledgers in these groups. Cancels waiting removals that have become doubtful.
     pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let orphans = self.targets_in(arns, |it| it.orphans().map(|(target, _)| *target).collect());
         let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
@@ -320,7 +321,7 @@ impl Engine {
             }
         }
         for (arn, target) in self.targets_in(arns, unsent) {
-            // An earlier or new pod there matters while the removal can be cancelled.
+            // While the removal can be cancelled, an earlier or new pod at this address matters.
             self.groups.orphans().contests(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && let Some(group) = self.groups.get_mut(&arn)
@@ -349,7 +350,7 @@ impl Engine {
         }
     }
 
-    /// Those of the targets of these groups that `of` names.
+    /// The targets that `of` returns for each of these groups.
     fn targets_in(
         &self,
         arns: &[TargetGroupArn],
@@ -362,9 +363,9 @@ impl Engine {
         targets.collect()
     }
 
-    /// The owner of the address of `target`.
+    /// Whether a pod has the address of `target`, and may still need the target.
     fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
-        // Of two groups of one name, one does not exist any more; which of them may not be known yet.
+        // If two groups have the same name, one was deleted. Headgate may not know yet which one.
         let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.is_missing());
         let may_be_wanted = |pod: &&PodFacts| {
             self.known.services.origins().doubtful(&pod.key.namespace)
@@ -379,7 +380,7 @@ impl Engine {
         doubtful.map_or(Holder::Pod, |pod| Holder::Doubtful(pod.key.clone()))
     }
 
-    /// The living pod that has this address, if the status of no other one carries it.
+    /// The living pod with this address, if no other living pod's status shows the address.
     fn only_living(&self, ip: &IpAddr) -> Option<Owner> {
         let mut living = self.known.index.pods().at(ip).filter(|pod| !pod.terminating);
         let only = living.next().filter(|_| living.next().is_none())?;
@@ -397,7 +398,7 @@ impl Engine {
         self.tell_contests(&self.known.index.pods().contests().collect::<Vec<_>>());
     }
 
-    /// Reports problems to the bindings of a group.
+    /// Reports the problems of a group to the objects that bind it.
     pub(super) fn say_about(&mut self, arn: &TargetGroupArn) {
         self.touch(arn);
         let bound = self.known.index.bindings().of_group(arn);

@@ -1,8 +1,8 @@
-//! The engine composes the machines: inputs in, effects out, nothing else.
+//! The engine connects the parts of this crate: inputs in, effects out, nothing else.
 //!
-//! One task owns it; there are no locks. It decides everything about calls to AWS; it does not make them. Before
-//! every watch has listed, it sends only look-ups: silence is never a removal, and a half-seen cluster is no basis
-//! for a decision. The same holds before this replica leads and has the ledgers.
+//! One task owns the engine, so there are no locks. The engine decides about all calls to AWS, and makes none. Before
+//! every watch has listed, it sends only look-ups: missing news never causes a removal, and a partial view of the
+//! cluster is no basis for a decision. The same holds until this replica leads and has the ledgers.
 
 mod answers;
 mod asker;
@@ -55,7 +55,7 @@ pub struct Engine {
     settings: Settings,
     term: Term,
     known: Knowledge,
-    /// While this replica leads, or is about to.
+    /// Present from the start of this replica's term, also before it acts.
     leader: Option<Leader>,
     accounts: Accounts,
     groups: Groups,
@@ -105,9 +105,9 @@ impl Engine {
         self.known.index.pods().contested()
     }
 
-    /// Takes the news, and returns what to do.
+    /// Processes an input, and returns what to do.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
-        // First of all: a replica that no longer leads no longer reports.
+        // This comes first: a replica that no longer leads no longer reports.
         if let Input::Leadership(leadership) = input {
             self.on_leadership(leadership, now);
         }
@@ -162,7 +162,7 @@ impl Engine {
         self.out.take()
     }
 
-    /// When [`Input::Tick`] is wanted, if nothing else comes before.
+    /// When the engine needs [`Input::Tick`], if no other input comes before.
     pub fn next_wakeup(&mut self, now: Moment) -> Option<Moment> {
         let mut next = self.reports.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
@@ -197,7 +197,7 @@ impl Engine {
         self.let_gone_pods_go(&about, seen);
     }
 
-    /// What binds has changed, or which namespaces are selected.
+    /// Handles a change of a Service, a TargetBinding, the grants or the selected namespaces.
     fn on_written(&mut self, watched: Watched, seen: Moment, now: Moment) {
         let changed = self.known.services.apply(watched, seen);
         self.groups.orphans().touch();
@@ -230,7 +230,7 @@ impl Engine {
         for group in &new {
             self.make_group(group, now);
         }
-        // The holder of a group is known when the group is.
+        // The holders of a group are known only when the group is.
         if !new.is_empty() {
             (bindings, ended) = self.settle_once(origin, now);
         }
@@ -253,8 +253,9 @@ impl Engine {
         self.known.services.settle(origin, resolve, &self.groups, now)
     }
 
-    /// Removes the finalizers of deleted TargetBindings without targets to remove. That includes the target group
-    /// that they named last, and an earlier one, which remains in force while the last one cannot be found.
+    /// Removes the finalizers of deleted TargetBindings that have no targets left to remove. That includes targets in
+    /// the group that they named last, and in an earlier group that remains in force while the last one cannot be
+    /// found.
     fn release(&mut self) {
         if !self.acts() {
             return;
@@ -273,7 +274,7 @@ impl Engine {
         self.out.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
     }
 
-    /// Hands the index's changes on to the machines of the groups.
+    /// Passes the changes of the index on to the target groups and the other parts.
     fn absorb(&mut self, changes: Changes, now: Moment) {
         for gone in &changes.gone {
             self.touch_gates(Touched::Gone(&gone.pod, &gone.uid), now);
@@ -327,7 +328,7 @@ impl Engine {
             self.reports.touch_group(&binding.group);
             self.reports.touch_binding(binding);
         }
-        // Other namespaces that name them may not bind them.
+        // These groups have new holders, so other namespaces may no longer bind them.
         for arn in held {
             self.settle_naming(&arn, now);
         }

@@ -1,4 +1,4 @@
-//! What comes out of a step, and who waits for an answer to it, in this step or a later one.
+//! The effects of a step, and which part of the engine waits for the answer to each request.
 
 use std::collections::BTreeMap;
 
@@ -26,25 +26,24 @@ impl Outbox {
         RequestId(self.last)
     }
 
-    /// Sends a request that waits for no turn.
+    /// Sends a request that needs no rate-limit token.
     pub fn ask(&mut self, id: RequestId, asker: Asker, request: Request) {
         self.open.insert(id, asker);
         self.put(Effect::Send { id, request, waited: None });
     }
 
-    /// Makes a call whose turn it is.
+    /// Sends a call that has its rate-limit token.
     pub fn call(&mut self, id: RequestId, call: Call, (ticket, waited): Turn) {
         self.open.insert(id, Asker::Call(call.clone(), ticket));
         self.put(Effect::Send { id, request: Request::Call(call), waited });
     }
 
-    /// A request is answered: which machine made it? `None`: no machine waits for it any more.
+    /// A request is answered. Returns the part that sent it. `None`: no part waits for the answer any more.
     pub fn answered(&mut self, id: RequestId) -> Option<Asker> {
         self.open.remove(&id)
     }
 
-    /// This replica no longer leads: no machine waits for requests that only a leader may make. Returns the calls
-    /// among them.
+    /// This replica no longer leads. Forgets all requests except look-ups, and returns the calls among them.
     pub fn end_term(&mut self) -> Vec<(Call, Ticket)> {
         let over =
             self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(call, _) if call.is_look_up()));
@@ -53,17 +52,17 @@ impl Outbox {
         over.filter_map(call).collect()
     }
 
-    /// An action to take.
+    /// Adds an action.
     pub fn put(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
 
-    /// A user should get this report.
+    /// Adds a report to a user.
     pub fn tell(&mut self, notice: Notice) {
         self.put(Effect::Notice(notice));
     }
 
-    /// All that came out of the step.
+    /// Takes all effects of the step.
     pub fn take(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }

@@ -1,4 +1,4 @@
-//! Changes that are known here: they come out as [`Effect::Happened`](crate::Effect::Happened). The code that handles
+//! Records changes that Headgate knows itself, as [`Effect::Happened`](crate::Effect::Happened). The code that handles
 //! AWS's answers records what AWS answers and shows.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// The owner of a target is about to change: to none, from none, or to another.
+    /// Records that the owner of a target is about to change: to none, from none, or to another pod.
     pub(super) fn record_ownership(&mut self, ownership: &Ownership) {
         let Ownership { through, target, owner, cause, .. } = ownership;
         let arn = &through.last.group;
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// A removal that was held is due.
+    /// Records that a held removal is due.
     pub(super) fn record_held(&mut self, arn: &TargetGroupArn, target: &Target, cause: Cause) {
         let owner = self.groups.get(arn).and_then(|group| group.registrations().whose(target));
         let step = TargetStep::Unwanted(cause);
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Pods have terminated, and others were deleted.
+    /// Records that pods have terminated, and that others were deleted.
     pub(super) fn record_ends(&mut self, ended: Vec<Owner>, gone: Vec<Owner>) {
         let ended = ended.into_iter().map(|pod| Transition::Pod(pod, PodStep::Ended));
         let gone = gone.into_iter().map(|pod| Transition::Pod(pod, PodStep::Gone));
@@ -51,13 +51,13 @@ impl Engine {
         }
     }
 
-    /// The gate of a pod shows something else than before.
+    /// Records that the gate of a pod shows something new.
     pub(super) fn record_gate(&mut self, pod: &PodFacts) {
         let owner = Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
         self.out.put(Effect::Happened(Transition::Pod(owner, PodStep::Gate(GateView::of(pod)))));
     }
 
-    /// The signs of these nodes may have changed.
+    /// Records the fate of these nodes, whose signals may have changed.
     pub(super) fn record_nodes(&mut self, nodes: &[Arc<str>]) {
         for node in nodes {
             let goes = self.known.nodes.signal(node).map(|(signal, _)| signal.fate.cause());

@@ -1,5 +1,5 @@
-//! Who gets a report about a problem, and when. Each problem is reported once, on the objects that bind, and appears
-//! in the pictures of their bindings while it exists.
+//! Decides who gets a report about a problem, and when. Headgate reports each problem once, on the objects that bind,
+//! and shows it in the pictures of their bindings while it exists.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +15,13 @@ use crate::{
 };
 
 impl Engine {
-    /// Reports all problems of an object that have no report yet.
+    /// Reports the problems of an object that were not reported yet.
     pub(super) fn say(&mut self, origin: &Origin) {
         let Some((about, problems, shown)) = self.known.services.say(origin) else { return };
         if self.term.role() != Role::Standby {
             let own = self.known.index.bindings().by(origin);
             let more = own.flat_map(|binding| troubles(&binding.key, &self.known.index, &self.groups));
-            // The pods get a report about that one.
+            // The pods get the reports about contested addresses.
             let more = more.filter(|(reason, _)| *reason != Reason::AddressContested);
             let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
             let new = self.reports.news(origin, all).into_iter();
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Reports what has begun, and withdraws what has ended.
+    /// Reports the problems that have begun, and withdraws those that have ended.
     pub(super) fn tell_troubles(&mut self, changed: BTreeSet<Trouble>) {
         let origins: BTreeSet<Origin> =
             changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Reports a trouble to its pods.
+    /// Reports a problem to the pods that it affects.
     pub(super) fn tell_pods(&mut self, trouble: &Trouble) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.term.role() == Role::Standby {

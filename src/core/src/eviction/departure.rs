@@ -1,4 +1,4 @@
-//! One pod that is asked to leave, and what the leader does about it next.
+//! One pod that should be evicted, and the leader's next step for it.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,23 +9,24 @@ use crate::model::{
     leaving::{Mark, STEP},
 };
 
-/// A pod that has to wait is looked at again, and what has failed is tried again, after so long.
+/// A waiting pod is checked again after this time, and a failed request is retried after it.
 pub(super) const AGAIN: Duration = Duration::from_secs(2);
-/// And so are its zones, which cost no request.
+/// The zones of a waiting pod are checked again after this time. That costs no request.
 const ZONE_AGAIN: Duration = Duration::from_secs(1);
-/// For so long a pod that nobody asks for any more counts as on its way out, if its node goes: then it is not put back.
+/// A pod that was deregistered early, without a request, is registered again after at least this time. A pod counts as
+/// departing for at least this long after the last request.
 const COUNTED: Duration = Duration::from_secs(15 * 60);
-/// The watch shows what was written sooner than this. What it has not shown by then somebody has taken away.
+/// The watch shows a write within this time. If it does not, somebody has removed what was written.
 pub(super) const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
-/// A pod that the leader takes out.
+/// The leader's decision to deregister a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub(super) since: Moment,
     pub(super) targets: Vec<(TargetGroupArn, Target)>,
-    /// For how long the load balancers may go on sending after that.
+    /// How long the load balancers may keep sending afterwards.
     pub(super) bound: Duration,
-    /// When AWS had taken the removal of all.
+    /// When AWS had accepted all deregistrations.
     pub(super) taken: Option<Moment>,
 }
 
@@ -33,66 +34,68 @@ pub struct Decision {
 pub(super) struct Departure {
     pub(super) uid: Uid,
     pub(super) facts: LeavingFacts,
-    /// Since when each of them is seen.
+    /// When this replica first saw each record.
     pub(super) seen: Seen,
-    /// Whether it cannot be true what is written on it.
+    /// Whether the records on the pod are implausible.
     pub(super) disbelieved: bool,
     pub(super) decision: Option<Decision>,
-    /// Since when AWS was seen to have a target of it again, until that is written.
+    /// When AWS was first seen to have a target of the pod again. Reset when a new deregistration is recorded.
     pub(super) back: Option<Moment>,
     pub(super) busy: Option<(RequestId, Option<Mark>)>,
-    /// What was written and when, that the watch has not shown yet.
+    /// The records that were written and that the watch has not shown yet, each with the time of the write.
     pub(super) unseen: Vec<(Mark, Moment)>,
-    /// Why it has to wait, to be written.
+    /// Why the pod has to wait, until that is recorded.
     pub(super) waits: Option<Cause>,
-    /// Not before.
+    /// The earliest time of the next step.
     pub(super) again: Moment,
-    /// Since when the API server does not say what the budgets allow, and in which words.
+    /// Since when the API server fails to report what the budgets allow, and its error message.
     pub(super) failing: Option<(Moment, Box<str>)>,
     pub(super) told: BTreeSet<Cause>,
-    /// The target groups out of which it was taken, or is to be: all that it could be in if it became ready, and those that
-    /// still have it, or may, for what bound it before. As it was when it was looked at last.
+    /// The target groups that affect the pod, according to its last check: those that it was or will be deregistered
+    /// from, those that it could join when it becomes ready, and those that still have it, or may, through an earlier
+    /// binding.
     pub(super) groups: BTreeSet<TargetGroupArn>,
 }
 
-/// What else counts for the next step of a pod.
+/// The other facts that decide the next step of a pod.
 #[allow(clippy::struct_excessive_bools)] // each is an independent fact
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Whether its zones allow that it leaves, or why not.
+    /// Whether the zones of the pod allow its eviction, or why not.
     pub(super) zones: Result<Cause, Cause>,
-    /// Whether it keeps itself alive for long enough, as far as is known here, whatever is noted of it.
+    /// Whether the pod has a hold of sufficient length, as far as this replica knows. The record on the pod does not
+    /// count.
     pub(super) has_hold: bool,
-    /// Whether it is a target of a group that may be written to, or should be.
+    /// Whether the pod is, or should be, a target of a group that Headgate may write to.
     pub(super) is_target: bool,
-    /// For how long load balancers may still send to it for what AWS was last seen to have taken.
+    /// How long load balancers may still send to the pod after the deregistrations that AWS was last seen to accept.
     pub(super) lingers: Duration,
-    /// Whether AWS may have a target of the pod, although its removal was written down.
+    /// Whether AWS may have a target of the pod although its deregistration was recorded.
     pub(super) is_back: bool,
-    /// Whether AWS has taken the removal of all that was decided.
+    /// Whether AWS has accepted all deregistrations of the decision.
     pub(super) is_gone: bool,
-    /// Whether something may yet turn out to bind it: a target group is still looked up.
+    /// Whether a binding may yet apply to the pod, because its target group is still being looked up.
     pub(super) is_unknown: bool,
-    /// Whether its node goes, or takes no pods: nobody has thought better of it.
+    /// Whether the pod's node will be removed or is cordoned.
     pub(super) node_goes: bool,
-    /// Whether its node is known to stay: what was done early is undone.
+    /// Whether the pod's node is known to remain. Early deregistrations are then undone.
     pub(super) node_stays: bool,
     pub(super) now: Moment,
-    /// For what is written down.
+    /// The time to write into records.
     pub(super) wall: WallTime,
 }
 
-/// What is to be done about a pod.
+/// The next step for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing before then.
+    /// Nothing before this time.
     Wait(Option<Moment>),
     Check,
     Mark(Mark),
 }
 
 impl Departure {
-    /// Asked to leave. A request may be under way since it was seen to leave before.
+    /// A pod that should be evicted. A request about it may be in flight from an earlier eviction.
     pub(super) fn new(
         uid: Uid,
         facts: LeavingFacts,
@@ -120,23 +123,23 @@ impl Departure {
         self.decision.is_some() || self.facts.is_out()
     }
 
-    /// Whether AWS has taken its removal.
+    /// Whether AWS has accepted the deregistration of the pod.
     pub(super) fn was_taken_out(&self) -> bool {
         let taken = self.decision.as_ref().is_some_and(|decision| decision.taken.is_some());
         taken || self.facts.deregistered.is_some()
     }
 
-    /// Whether nothing was done yet so that it may leave: neither was it taken out nor let go.
+    /// Whether the pod has neither been deregistered nor allowed to terminate, so that its zones still decide.
     pub(super) fn asks_zones(&self) -> bool {
         self.decision.is_none() && self.facts.deregistered.is_none() && self.facts.let_go().is_none()
     }
 
-    /// Whether it is still to be decided that it is taken out.
+    /// Whether the leader has yet to decide to deregister the pod.
     pub(super) const fn is_undecided(&self) -> bool {
         !self.facts.ask.held && self.decision.is_none() && self.facts.deregistered.is_none()
     }
 
-    /// The watch shows this.
+    /// Takes in the records that the watch shows.
     pub(super) fn sees(&mut self, written: LeavingFacts, now: Moment, wall: WallTime) {
         let credible = written.credible(wall);
         let was_disbelieved = std::mem::replace(&mut self.disbelieved, credible != Some(written));
@@ -144,26 +147,26 @@ impl Departure {
         bare.ask.held = written.ask.held;
         let facts = credible.unwrap_or(bare);
         if self.facts.ask.early && !facts.ask.early {
-            // Whoever asks now waits from now on.
+            // The first request starts the timeouts again.
             let since = |it: &mut Moment| *it = now;
             self.decision.iter_mut().for_each(|decision| since(&mut decision.since));
             self.failing.iter_mut().for_each(|(failing, _)| since(failing));
             self.back.iter_mut().for_each(since);
         }
         self.unseen.retain(|(mark, at)| !written.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
-        // An older state of the pod takes nothing of that back.
+        // An older state of the pod must not undo these writes.
         let facts = self.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
         let is_another = self.facts.ask.begun != facts.ask.begun;
-        // What AWS had of it again before that was removed, or will be, for that.
+        // The target that AWS had again is part of the earlier eviction: its deregistration has been sent, or will be.
         self.back.take_if(|_| is_another);
         let known = self.facts.deregistered.filter(|_| !is_another);
         if known.zip(facts.deregistered).is_some_and(|((known, _), (shown, _))| shown < known) {
-            // A write that was given up has landed after all, and says less than is known: it is written once more.
+            // An abandoned write took effect late and replaced a newer record. The newer one is written again.
             self.back.get_or_insert(now);
         }
         self.facts = facts;
         if was_disbelieved && !self.disbelieved {
-            // What stood in for it says nothing of what is written now.
+            // The times of the substitute for implausible records do not apply to the new records.
             self.seen = Seen::first(&facts, now);
         }
         self.seen.follow(&facts, now);
@@ -182,16 +185,16 @@ impl Departure {
         if self.facts.ask.early && case.node_stays {
             return Next::Mark(Mark::Stays);
         }
-        // For one that leaves early nobody asks again and again.
+        // Nobody repeats requests for a pod that is deregistered early.
         let given_up_after =
             if self.is_asked() { limits.given_up_after } else { limits.given_up_after.max(COUNTED) };
         let given_up = self.seen.asked().ends(given_up_after);
         if case.now >= given_up && !case.node_goes {
             return Next::Mark(Mark::Undone);
         }
-        // A node that goes may come back.
+        // The node may yet remain.
         let undo = if case.now >= given_up { case.now + limits.refresh() } else { given_up };
-        // Whoever noted that it is to leave, or was taken out, may have a clock that is ahead.
+        // The clock of the replica that wrote the earlier record may be ahead.
         let noted = self.facts.deregistered.map_or(self.facts.ask.begun, |(at, _)| at);
         let wall = case.wall.max(noted);
         let go = |reason| Next::Mark(Mark::MayGo { at: wall, reason });
@@ -201,7 +204,7 @@ impl Departure {
         if let (Some((_, bound)), Some(since)) = (self.facts.deregistered, self.back) {
             let late = since + limits.patience;
             return match case.is_back {
-                // The same word once more would not count from now.
+                // A repeated identical record would not restart the wait.
                 false => {
                     Next::Mark(Mark::Deregistered { at: wall.max(noted + Duration::from_secs(1)), bound })
                 }
@@ -210,7 +213,7 @@ impl Departure {
             };
         }
         if let Some(over) = self.seen.over(&self.facts) {
-            // A removal that was sent again by a leader before counts, too, though nobody has written that on the pod.
+            // A deregistration that an earlier leader sent again counts too, although it was not recorded on the pod.
             let over = over.max(case.now + case.lingers);
             return if case.now >= over {
                 go(Cause::EvictionAllowed)
@@ -220,7 +223,7 @@ impl Departure {
         }
         if let Some(decision) = &self.decision {
             if let Some(taken) = decision.taken {
-                // By the clock as it is now: it may have been set since.
+                // Uses the present wall clock, which may have been set since.
                 let at = (case.wall - case.now.since(taken)).max(self.facts.ask.begun);
                 return Next::Mark(Mark::Deregistered { at, bound: decision.bound });
             }
@@ -249,7 +252,7 @@ impl Departure {
             Ok(_) => {}
         }
         if case.has_hold {
-            // Whoever is asked next notes that.
+            // The replica that answers the next request records the hold.
             return Next::Wait(Some(undo));
         }
         let fails_since = self.failing.as_ref().filter(|_| self.is_asked()).map(|(since, _)| *since);
@@ -262,31 +265,31 @@ impl Departure {
         Next::Check
     }
 
-    /// That it waits: another word than the one before, or nobody would see it anew.
+    /// The record that the pod waits. Its time differs from the previous record's, so that replicas notice the write.
     fn still_waits(&self, wall: WallTime, reason: Cause) -> Mark {
         let after = self.facts.waits.map_or(wall, |(at, _)| at + STEP);
         Mark::Waits { at: wall.max(after), reason }
     }
 
-    /// Whether it is to be noted again that it waits.
+    /// Whether the record that the pod waits is due for a refresh.
     pub(super) fn is_old(&self, now: Moment, limits: &Limits) -> bool {
         self.seen.waits().is_none_or(|waits| waits.ago(now) >= limits.refresh())
     }
 
-    /// Whether somebody waits for it. Nothing that is done early is done badly for being late.
+    /// Whether a client waits for the eviction. The timeouts do not apply to early deregistrations.
     pub(super) const fn is_asked(&self) -> bool {
         !self.facts.ask.early
     }
 
-    /// This is written on the pod, though the watch may not say so yet; it was decided at `begun`.
+    /// Records a successful write that was decided at `begun`, even if the watch does not show it yet.
     pub(super) fn written(&mut self, mark: Mark, begun: Moment, now: Moment) {
         (self.busy, self.waits) = (None, None);
         let is_out = matches!(mark, Mark::Deregistered { .. });
-        // What was on its way when AWS had it again says nothing about that.
+        // A write that began before AWS had the target again does not cover it.
         self.back.take_if(|back| is_out && begun >= *back);
         let taken = self.decision.as_ref().filter(|_| self.facts.deregistered.is_none());
         let taken = taken.and_then(|decision| decision.taken).unwrap_or(begun);
-        // That it is undone is known when the watch says so as well.
+        // The removal of all records takes effect when the watch shows it.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
         self.seen.follow(&self.facts, now);
         if is_out {
@@ -304,7 +307,7 @@ impl Departure {
         }
     }
 
-    /// Whether it counts as on its way out: not if it has been given up.
+    /// Whether the pod counts as departing. It no longer does after its eviction was given up.
     pub(super) fn departs(&self, limits: &Limits, now: Moment) -> bool {
         let is_let_go =
             matches!(self.busy, Some((_, Some(Mark::MayGo { .. })))) || self.facts.let_go().is_some();

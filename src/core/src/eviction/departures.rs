@@ -1,4 +1,4 @@
-//! All pods that are asked to leave, and the requests about them that are under way.
+//! All pods that should be evicted, and the requests about them in flight.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,49 +23,49 @@ use crate::{
     multimap::Multimap,
 };
 
-/// What follows from an answer.
+/// The consequence of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// A pod is to be taken out now.
+    /// The pod should be deregistered now.
     Leaves {
         pod: ObjectKey,
-        /// If nobody has asked for its eviction: its node, which is about to go.
+        /// The node of the pod, which will be removed, if nobody has requested the eviction.
         node: Option<(Arc<str>, Signal)>,
     },
-    /// The user is to be told.
+    /// An Event for the user.
     Tells {
         pod: ObjectKey,
         uid: Uid,
         cause: Cause,
-        /// In the words of Kubernetes, or about the budget.
+        /// The message of Kubernetes, or one about the budget.
         why: Box<str>,
-        /// So long after it was asked to leave for the first time.
+        /// The time since the pod first had to be evicted.
         after: Duration,
-        /// Whether its eviction is let through now.
+        /// Whether the eviction is allowed now.
         passes: bool,
     },
 }
 
-/// A request that is under way. Its answer may come when the pod has gone, or leaves no more, because of it.
+/// A request in flight. When its answer arrives, the pod may be deleted or its eviction undone.
 #[derive(Clone, Debug)]
 pub struct Open {
     pub(super) pod: ObjectKey,
     uid: Uid,
-    /// What is written; `None`: it is a check.
+    /// The record to write. `None`: a check.
     pub(super) mark: Option<Mark>,
-    /// When it began, and since when the pod is asked to leave, as this replica has seen.
+    /// When the request began, and since when this replica has seen that the pod should be evicted.
     begun: Moment,
     since: Moment,
-    /// Nobody has asked for it then.
+    /// Whether nobody had requested the eviction when the request began.
     early: bool,
-    /// Why it is let through, if that is no word of its own.
+    /// Why the eviction is allowed, if the cause needs a message.
     why: Box<str>,
 }
 
-/// All pods that are asked to leave. See the module above.
+/// All pods that should be evicted. See the module docs.
 ///
-/// Each is looked at when something happens to it, to a target group of its, or when its time has come; so what happens
-/// costs what those cost that it concerns.
+/// A pod is checked after an event about it or one of its target groups, or when its time has come. The cost of an
+/// event therefore depends only on the pods that it affects.
 #[derive(Clone, Debug, Default)]
 pub struct Departures {
     pub(super) pods: BTreeMap<ObjectKey, Departure>,
@@ -76,7 +76,7 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// A pod looks like this now.
+    /// Takes in the state of a pod.
     pub fn saw(&mut self, pod: &PodFacts, now: Moment, wall: WallTime) {
         let known = self.pods.get(&pod.key).is_some_and(|known| known.uid == pod.uid);
         let written = pod.leaving.as_deref().filter(|_| stays_alive(pod));
@@ -85,7 +85,7 @@ impl Departures {
         }
         let Some(written) = written else { return };
         let departure = self.pods.entry(pod.key.clone()).or_insert_with(|| {
-            // It was seen to be undone, and that has not been answered.
+            // Its records were seen to be removed, and the request has not been answered.
             let mut open = self.open.iter().filter(|(_, open)| open.uid == pod.uid);
             let busy = open.next().map(|(id, open)| (*id, open.mark));
             Departure::new(pod.uid.clone(), *written, now, busy)
@@ -94,7 +94,7 @@ impl Departures {
         self.touch(Touched::Pod(&pod.key), now);
     }
 
-    /// The pod is gone, or does not leave any more.
+    /// Forgets a pod that is deleted or should no longer be evicted.
     pub fn forget(&mut self, pod: &ObjectKey) {
         self.concern(pod, BTreeSet::new());
         self.agenda.put(pod, None);
@@ -103,7 +103,7 @@ impl Departures {
         }
     }
 
-    /// Forgets the pods, this one or all, that the index does not have any more.
+    /// Checks `one` pod, or all if `None`. Forgets those that the index no longer has.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) {
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
             let known = self.pods.get(&pod).map(|departure| &departure.uid);
@@ -113,7 +113,7 @@ impl Departures {
         }
     }
 
-    /// These target groups concern a pod, as it stands now.
+    /// Sets the target groups whose events affect the pod.
     pub fn concern(&mut self, pod: &ObjectKey, groups: BTreeSet<TargetGroupArn>) {
         let Some(departure) = self.pods.get_mut(pod) else { return };
         for arn in &std::mem::replace(&mut departure.groups, groups) {
@@ -124,7 +124,7 @@ impl Departures {
         }
     }
 
-    /// Something has happened: those that it concerns are looked at.
+    /// Schedules a check of the pods that an event affects.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         let pods = match touched {
             Touched::Group(arn) => self.by_group.of(arn).cloned().collect(),
@@ -140,7 +140,7 @@ impl Departures {
         }
     }
 
-    /// Those that are looked at now: who was asked first goes first.
+    /// The pods to check now, ordered by their first request.
     pub fn take_due(&mut self, now: Moment) -> Vec<ObjectKey> {
         for pod in self.checks.take() {
             self.touch(Touched::Pod(&pod), now);
@@ -173,7 +173,7 @@ impl Departures {
         }
     }
 
-    /// A request about a pod begins: to write `mark`, or a check. Gives the life of the pod that is meant.
+    /// Begins a request about a pod: to write `mark`, or a check if `None`. Returns the UID of the pod.
     pub fn begin(
         &mut self,
         pod: &ObjectKey,
@@ -193,11 +193,11 @@ impl Departures {
         Some(uid)
     }
 
-    /// A request is answered: this one. `None`: another one, or one of an earlier term.
+    /// Ends a request. `None`: the request is another module's, or from an earlier term.
     pub fn answered(&mut self, id: RequestId, now: Moment) -> Option<Open> {
         let open = self.open.remove(&id)?;
         if open.mark.is_none() {
-            // Its pod may be gone by now, and nothing else need happen for the next one to have its turn.
+            // The pod may be deleted by now, and no other event would start the next check.
             if let Some(next) = self.checks.end(&open.pod).cloned() {
                 self.touch(Touched::Pod(&next), now);
             }
@@ -210,7 +210,7 @@ impl Departures {
         self.pods.get_mut(&open.pod).filter(|departure| departure.uid == open.uid)
     }
 
-    /// This was written, or could not be.
+    /// Takes in the result of a write.
     pub fn marked(
         &mut self,
         open: Open,
@@ -236,7 +236,7 @@ impl Departures {
         is_new.then(|| Open { why: failure.message, ..open }.tells(Cause::LeavingNotRecorded, now))
     }
 
-    /// What the API server says of the budgets of a pod, which `is_ready`, or not.
+    /// Takes in the API server's answer about the budgets of a pod. `is_ready`: whether the pod is ready.
     pub fn checked(
         &mut self,
         open: Open,
@@ -273,19 +273,19 @@ impl Departures {
     }
 }
 
-/// Which pods are checked, and which wait for that: one at a time of each namespace. Two that are answered side by side
-/// would both be allowed.
+/// The checks in flight and those that wait: one at a time in each namespace. Two at the same time could both be
+/// allowed although the budget allows only one.
 #[derive(Clone, Debug, Default)]
 struct Checks {
-    /// The namespaces in which one is under way.
+    /// The namespaces with a check in flight.
     open: BTreeSet<Arc<str>>,
-    /// Those that wait for it to end, by namespace: who was asked to leave first is first.
+    /// The waiting pods by namespace, ordered by their first request.
     queues: BTreeMap<Arc<str>, BTreeSet<(WallTime, ObjectKey)>>,
 }
 
 impl Checks {
-    /// Whether another check of the namespace of this pod is under way. Then the pod, which is asked to leave since then,
-    /// has its turn later.
+    /// Whether another check in the namespace of the pod is in flight. If so, the pod is queued by the time of its
+    /// first request, `since`.
     fn waits(&mut self, pod: &ObjectKey, since: WallTime) -> bool {
         let waits = self.open.contains(&pod.namespace);
         if waits {
@@ -294,25 +294,26 @@ impl Checks {
         waits
     }
 
-    /// A pod is checked.
+    /// Records that the check of a pod begins.
     fn begin(&mut self, pod: &ObjectKey) {
         self.open.insert(pod.namespace.clone());
     }
 
-    /// That has ended. Gives whose turn it is then.
+    /// Records that the check has ended. Returns the next pod in the queue.
     fn end(&mut self, pod: &ObjectKey) -> Option<&ObjectKey> {
         self.open.remove(&pod.namespace);
         Some(&self.queues.get(&pod.namespace)?.first()?.1)
     }
 
-    /// A pod does not leave any more.
+    /// Removes a pod that should no longer be evicted from the queue.
     fn forget(&mut self, pod: &ObjectKey) {
         if let Some(queue) = self.queues.get_mut(&pod.namespace) {
             queue.retain(|(_, waits)| waits != pod);
         }
     }
 
-    /// Those that have their turn now. If one does not check after all, the next one may.
+    /// Takes the next pod of each namespace without a check in flight. If that pod needs no check, a later call returns
+    /// the next one.
     fn take(&mut self) -> Vec<ObjectKey> {
         let mut turns = Vec::new();
         self.queues.retain(|namespace, queue| {
@@ -325,12 +326,12 @@ impl Checks {
     }
 }
 
-/// Why a pod may not be evicted for now, and in which words.
+/// Why a pod may not be evicted for now, and the message.
 fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Cause, Box<str>)> {
     if let Some(why) = refused {
         return Some((Cause::EvictionWaitsForBudget, why));
     }
-    // A pod that is not ready takes nothing of a budget, as Kubernetes sees it.
+    // Kubernetes does not count a pod that is not ready against a budget.
     let full = budgets.iter().find(|budget| is_ready && budget.allowed <= budget.departing);
     let Budget { name, allowed, departing } = full?;
     let why = format!(
@@ -340,13 +341,13 @@ fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Cau
 }
 
 impl Open {
-    /// It waits, or stays.
+    /// An outcome for an eviction that waits or is undone.
     fn tells(self, cause: Cause, now: Moment) -> Outcome {
         let Self { pod, uid, why, since, .. } = self;
         Outcome::Tells { pod, uid, cause, why, after: now.since(since), passes: false }
     }
 
-    /// It is let through.
+    /// An outcome for an eviction that is allowed.
     fn passes(self, cause: Cause, now: Moment) -> Outcome {
         let Self { pod, uid, why, since, .. } = self;
         Outcome::Tells { pod, uid, cause, why, after: now.since(since), passes: true }

@@ -1,8 +1,9 @@
-//! Nodes that go, and to whose pods no load balancer sends any more.
+//! Nodes that will be removed and whose pods receive no more traffic from load balancers.
 //!
-//! Whoever ends the machine may wait for that. It is written on the Node ([`DETACHED_AT`]) when none of its pods is a target
-//! or is to be one, and their load balancers have stopped; and it is taken away when the node stays, or when a pod there is
-//! a target again. What counts is the pods that are there: one that has ended loses nothing with the machine.
+//! The component that terminates the machine can wait for that. Headgate annotates the Node ([`DETACHED_AT`]) when none
+//! of its pods is or should be a target, and the load balancers have stopped sending to them. Headgate removes the
+//! annotation when the node remains, or when one of its pods is a target again. Only existing pods count: one that has
+//! ended loses nothing with the machine.
 //!
 //! [`DETACHED_AT`]: crate::model::node::DETACHED_AT
 
@@ -18,40 +19,41 @@ use crate::{
     requests::Request,
 };
 
-/// As long as a node goes, it is looked at this often. It takes one look at all pods, whatever the number of nodes.
+/// While a node is being removed, all pods are checked this often, in one pass for all nodes.
 const EVERY: Duration = Duration::from_secs(1);
-/// A watch is behind by less than this.
+/// A watch lags by less than this.
 const BEHIND: Duration = Duration::from_mins(2);
-/// What Kubernetes does not allow is tried again after so long.
+/// A write that Kubernetes rejects is retried after this time.
 const REFUSED: Duration = Duration::from_secs(60);
-/// So many nodes are written to at once.
+/// At most this many nodes are written to at once.
 const AT_ONCE: usize = 20;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Detaching {
-    /// When nodes are looked at next; `None`: when something becomes of one.
+    /// When nodes are checked next. `None`: after the next event about a node.
     next: Option<Moment>,
-    /// The pods of nodes that go, and when no load balancer sends to each any more.
+    /// The pods of nodes that will be removed, and when load balancers stop sending to each.
     quiet: BTreeMap<Uid, Moment>,
-    /// The nodes that are being written to.
+    /// The writes to nodes in flight.
     open: BTreeMap<RequestId, (Arc<str>, bool)>,
-    /// The nodes that were written to, and what: the same not again before then, whether it has failed, or somebody else has
-    /// undone it.
+    /// The last write to each node, and the earliest time to repeat it, if it has failed or somebody else has undone
+    /// it.
     again: BTreeMap<Arc<str>, (bool, Moment)>,
 }
 
 impl Detaching {
-    /// Something has become of a node.
+    /// Schedules a check after an event about a node.
     pub fn touch(&mut self, now: Moment) {
         self.next = self.next.into_iter().chain([now]).min();
     }
 
-    /// When nodes are looked at next.
+    /// When nodes are checked next.
     pub const fn next_due(&self) -> Option<Moment> {
         self.next
     }
 
-    /// What is to be written on nodes. `over`: when the load balancers have stopped sending to a pod, as is noted on it.
+    /// The annotations to write or remove now. `over`: when load balancers stop sending to a pod, according to its
+    /// records.
     pub fn due(
         &mut self,
         mut next_id: impl FnMut() -> RequestId,
@@ -101,7 +103,7 @@ impl Detaching {
         asks
     }
 
-    /// A request is answered: was it one of these?
+    /// Ends a request. Returns whether it was one of this module.
     pub fn answered(&mut self, id: RequestId, failure: Option<&Failure>, now: Moment) -> bool {
         let Some((node, is_detached)) = self.open.remove(&id) else { return false };
         let pause = if failure.is_some_and(Failure::is_lasting) { REFUSED } else { SHOWN_WITHIN };
@@ -110,9 +112,10 @@ impl Detaching {
     }
 }
 
-/// When no load balancer will send to a pod any more, as far as is known now. One that ends already when it is looked at for
-/// the first time may have been taken out a moment ago, by another leader; and one that the leader before had at another
-/// address may be there, if the watch is behind. That it is out by the word of the ledger alone a read has to show.
+/// When load balancers stop sending to a pod, as far as is known now. Three cases need more time. Another leader may
+/// just have deregistered a pod that is terminating when it is first seen. A pod that the previous leader had at
+/// another address may still have it, if the watch lags. A deregistration that only the ledger shows must be confirmed
+/// by a read.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());

@@ -1,11 +1,14 @@
-//! The pods of nodes that are about to go: who they are, and which of them are asked to leave before anybody else does.
+//! Pods whose node will be removed: which they are, and which of them Headgate deregisters before anybody requests
+//! their eviction.
 //!
-//! A pod is concerned if it had its address when its node was seen to go. One that starts there afterwards is not: whoever
-//! put it there knows. What a replica has not seen begin, it takes for older than all it sees. A pod that whoever drains the
-//! node passes over is concerned whenever it started, for nobody has thought of it.
+//! A pod is affected if it had its address before Headgate saw that its node will be removed. A pod that starts there
+//! later is not, because the sign of its node was known by then. If a replica has not seen a pod start, it assumes that
+//! the pod is older than everything else that the replica sees. A pod that drain tools skip is affected whenever it
+//! started, because no drain tool will evict it.
 //!
-//! Every replica keeps this; the leader alone asks. A pod that nothing keeps alive is asked to leave by the same note that
-//! a request for its eviction leaves, so that all departures are counted together and a later request finds it on its way.
+//! Every replica tracks these pods; only the leader records that they should be evicted. A pod without a hold gets the
+//! same record as for an eviction request. All evictions are therefore counted together, and a later request finds the
+//! earlier record.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,17 +32,17 @@ use crate::{
     nodes::Nodes,
 };
 
-/// So many pods are written to at once: a large node must not hold up everything else.
+/// At most this many pods are written to at once, so that a large node does not delay everything else.
 const AT_ONCE: usize = 20;
 
-/// A pod whose node is about to go.
+/// A pod whose node will be removed.
 #[derive(Clone, Debug)]
 pub(super) struct Concerned {
     uid: Uid,
     node: Arc<str>,
-    /// It started when its node was known to go, and is not registered.
+    /// The pod started after Headgate saw that its node will be removed, and is not registered.
     pub(super) stays_out: bool,
-    /// Not before.
+    /// The earliest time of the next attempt.
     again: Moment,
     told: bool,
 }
@@ -47,21 +50,21 @@ pub(super) struct Concerned {
 #[derive(Clone, Debug, Default)]
 pub struct Early {
     pub(super) pods: BTreeMap<ObjectKey, Concerned>,
-    /// The nodes from which a pod has been evicted since they are to be drained.
+    /// The nodes that will be drained and from which a pod has been evicted.
     drained: BTreeSet<Arc<str>>,
     agenda: Agenda,
     open: BTreeMap<RequestId, ObjectKey>,
 }
 
-/// Whether a pod has its first address on a node that goes, and whoever drains that passes it over; `known`: as it was known
-/// until now.
+/// Whether a pod has its first address, on a node that will be removed and whose drain tool skips the pod. `known`: the
+/// pod before this update.
 pub fn starts_there(pod: &PodFacts, known: Option<&PodFacts>, nodes: &Nodes) -> bool {
     let signal = pod.node.as_ref().and_then(|node| nodes.signal(node));
     let is_new = known.is_none_or(|known| known.ips.is_empty());
     is_new && !pod.ips.is_empty() && signal.is_some_and(|(signal, _)| pod.passed_over.on(signal))
 }
 
-/// Whether a pod that is seen for the first time has been there before its node was seen to go.
+/// Whether a pod that is seen for the first time is older than the sign of its node.
 pub fn was_there(pod: &PodFacts, nodes: &Nodes) -> bool {
     let goes = pod.node.as_ref().and_then(|node| nodes.signal(node));
     let created = u64::try_from(pod.created).unwrap_or_default();
@@ -73,7 +76,7 @@ pub fn was_there(pod: &PodFacts, nodes: &Nodes) -> bool {
 }
 
 impl Early {
-    /// A pod of this node is being evicted.
+    /// Records that a pod of this node is being evicted.
     pub fn drains(&mut self, node: &Arc<str>, now: Moment) {
         if self.drained.insert(node.clone()) {
             let here: Vec<ObjectKey> =
@@ -89,12 +92,12 @@ impl Early {
         self.drained.contains(node)
     }
 
-    /// This node stays, or is gone.
+    /// Forgets a node that remains or is deleted.
     pub fn forget_node(&mut self, node: &Arc<str>) {
         self.drained.remove(node);
     }
 
-    /// That its node is about to go concerns a pod; `stays_out`: it starts there just now, and is not registered.
+    /// Adds a pod whose node will be removed. `stays_out`: the pod has just started there, and is not registered.
     pub fn concern(&mut self, pod: &PodFacts, node: &Arc<str>, stays_out: bool, now: Moment) {
         if self.pods.get(&pod.key).is_none_or(|known| known.uid != pod.uid) {
             self.forget(&pod.key);
@@ -105,14 +108,14 @@ impl Early {
         self.touch(Touched::Pod(&pod.key), now);
     }
 
-    /// Whoever drains the node will evict this pod, as its sign says now.
+    /// Records that the drain tool will evict this pod, according to the present sign of the node.
     pub fn is_evicted(&mut self, pod: &ObjectKey) {
         if let Some(concerned) = self.pods.get_mut(pod) {
             concerned.stays_out = false;
         }
     }
 
-    /// The pod is gone, or its node stays.
+    /// Forgets a pod that is deleted or whose node remains.
     pub fn forget(&mut self, pod: &ObjectKey) {
         if self.pods.remove(pod).is_some() {
             self.agenda.put(pod, None);
@@ -120,7 +123,7 @@ impl Early {
         }
     }
 
-    /// Forgets the pods, this one or all, that the index does not have any more, or that end. Gives
+    /// Checks `one` pod, or all if `None`. Forgets those that terminate or that the index no longer has. Returns
     /// whether there were any.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) -> bool {
         let before = self.pods.len();
@@ -133,13 +136,12 @@ impl Early {
         self.pods.len() < before
     }
 
-    /// The pods that are concerned, each with its node.
+    /// The pods whose node will be removed, each with its node.
     pub fn pods(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<str>)> {
         self.pods.iter().map(|(pod, concerned)| (pod, &concerned.node))
     }
 
-    /// Something has happened: those that it may concern are looked at. What a target group has to do with it is what is
-    /// bound to it.
+    /// Schedules a check of the pods that an event may affect. An event about a target group affects none.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         for pod in these(&self.pods, touched) {
             let idle = self.pods.get(&pod).filter(|_| self.open.values().all(|open| *open != pod));
@@ -149,23 +151,23 @@ impl Early {
         }
     }
 
-    /// Whether a pod started when its node was known to go, and is not registered.
+    /// Whether a pod started after Headgate saw that its node will be removed, and is not registered.
     pub fn stays_out(&self, pod: &ObjectKey) -> bool {
         self.pods.get(pod).is_some_and(|concerned| concerned.stays_out)
     }
 
-    /// Whether a pod does not stay, as far as is known here: it is being asked to leave, or is not registered.
+    /// Whether the pod will be deregistered or is not registered, as far as is known here.
     pub fn goes(&self, pod: &ObjectKey) -> bool {
         self.stays_out(pod) || self.open.values().any(|open| open == pod)
     }
 
-    /// When somebody may be asked.
+    /// When the next pod may get its record.
     pub fn next_due(&self) -> Option<Moment> {
         self.agenda.next_due().filter(|_| self.open.len() < AT_ONCE)
     }
 
-    /// The next one that may be asked, and since when its node goes. Who is not asked then is looked at again when something
-    /// happens.
+    /// Takes the next pod that may get its record, and since when its node will be removed. A pod that gets none is
+    /// checked again after the next event about it.
     pub fn take(&mut self, nodes: &Nodes, now: Moment) -> Option<(ObjectKey, WallTime)> {
         while self.open.len() < AT_ONCE
             && let Some(pod) = self.agenda.take(now)
@@ -179,21 +181,20 @@ impl Early {
         None
     }
 
-    /// Too many others leave for this one to be asked.
+    /// Schedules a later check, because too many other pods are deregistered early.
     pub fn look_again(&mut self, pod: &ObjectKey, now: Moment) {
         self.agenda.put(pod, Some(now + AGAIN));
     }
 
-    /// A pod is asked to leave, whose node goes.
+    /// Begins to record that a pod should be evicted because its node will be removed.
     pub fn ask(&mut self, pod: ObjectKey, asked: Asked, id: RequestId) -> Option<MarkWrite> {
         let uid = self.pods.get(&pod)?.uid.clone();
         self.open.insert(id, pod.clone());
-        // Written twice it says the same: what was done in between counts.
+        // A repeated write adds nothing: the records that were written in between still count.
         Some(MarkWrite { pod, uid, mark: Mark::Asked(asked) })
     }
 
-    /// That has been written, or could not be. `Some`: the user is to be told that Kubernetes does not allow it, in these
-    /// words.
+    /// Ends a write. `Some`: Kubernetes rejects it. The message is for an Event.
     pub fn answered(
         &mut self,
         id: RequestId,
@@ -222,7 +223,7 @@ mod tests {
         testing::pod,
     };
 
-    /// The node `a1` was seen with a taint then.
+    /// Applies the node `a1` with this taint, seen at this time. Returns whether its sign has changed.
     fn tainted(nodes: &mut Nodes, taint: &str, at: u64) -> bool {
         let taints = std::iter::once(taint.into()).collect();
         let node = NodeFacts { name: "a1".into(), taints, ..NodeFacts::default() };
@@ -230,7 +231,7 @@ mod tests {
         nodes.apply(Change::Applied(node), Moment::START, wall).is_some_and(|nodes| !nodes.is_empty())
     }
 
-    /// These many pods of a disrupted node.
+    /// This number of pods on a disrupted node.
     fn disrupted(pods: usize) -> (Early, Nodes) {
         let (mut early, mut nodes) = (Early::default(), Nodes::new(Signals::default(), Duration::ZERO));
         tainted(&mut nodes, DISRUPTED[0], 100);
@@ -241,7 +242,7 @@ mod tests {
         (early, nodes)
     }
 
-    /// The ids of those that are asked now, from `first` on.
+    /// The ids, from `first` on, of the writes that begin now.
     fn asked(early: &mut Early, nodes: &Nodes, first: u64, now: Moment) -> Vec<RequestId> {
         let mut asked = Vec::new();
         for id in (first..).map(RequestId) {

@@ -1,5 +1,5 @@
-//! The machine: who is asked to leave, who is checked or marked next, what is written on whom. It asks the
-//! [`Surroundings`] and changes nothing but itself.
+//! The state machine: which pods should be evicted, and which of them get a check or a record next. It reads
+//! [`Surroundings`] and changes only itself.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,50 +26,50 @@ use crate::{
     requests::{Answer, Request, fitting},
 };
 
-/// What the index or the nodes have taken in.
+/// An update of the index or of the nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Followed<'a> {
-    /// What the watch of pods said about this pod, or about any; and of pods of nodes that go, those that were seen for the
-    /// first time, as [`Evictions::saw`] says.
+    /// The watch reported this pod, or any pod if `None`. The slice is the result of [`Evictions::saw`].
     Pods(Option<&'a ObjectKey>, &'a [Late]),
-    /// It is another thing that becomes of these nodes.
+    /// The signs of these nodes have changed.
     Nodes(&'a [Arc<str>]),
 }
 
-/// A pod of a node that goes that is seen for the first time.
+/// A pod on a node that will be removed, seen for the first time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
     pod: ObjectKey,
-    /// It starts there just now.
+    /// Whether the pod has just started there.
     starts: bool,
 }
 
-/// What follows from what becomes of a node.
+/// The consequence of a change of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consequence {
-    /// That its node is about to go concerns this pod.
+    /// The pod's node will be removed.
     Goes {
         pod: ObjectKey,
         node: Arc<str>,
-        /// Why, in what words, and whether its targets go at once.
+        /// Why, the message, and whether the targets are deregistered at once.
         signal: Signal,
-        /// Whether anything can be removed for it.
+        /// Whether the pod has a target that Headgate may deregister.
         is_target: bool,
-        /// Whether it starts there just now, and is not registered.
+        /// Whether the pod has just started there, and is not registered.
         stays_out: bool,
     },
-    /// The node of this pod stays after all.
+    /// The pod's node remains after all.
     Stays {
         pod: ObjectKey,
         node: Arc<str>,
-        /// Whether the pod was taken out for it.
+        /// Whether the pod was deregistered because of the node.
         is_out: bool,
     },
-    /// Nothing is left of a node that is gone.
+    /// No pod of a deleted node exists any more.
     Ends(Arc<str>),
 }
 
-/// Requests, with their ids; and target groups that have to become healthier before a pod may leave its zone.
+/// Requests with their IDs, and the target groups to read more often, because a pod waits for healthy targets in its
+/// zone.
 type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 
 #[derive(Clone, Debug, Default)]
@@ -77,13 +77,13 @@ pub struct Evictions {
     pub(super) departures: Departures,
     pub(super) early: Early,
     pub(super) detaching: Detaching,
-    /// The pods of which the ledgers had targets when they were read last.
+    /// The pods that had targets in the ledgers when these were last read.
     noted: BTreeSet<PodMark>,
 }
 
-/// What has happened.
+/// Events.
 impl Evictions {
-    /// Something has happened that matters to pods that leave, or may.
+    /// Takes in an event that may affect pods that are or will be evicted.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         if let Touched::Ledgers(pods) = touched {
             self.noted.clone_from(pods);
@@ -95,8 +95,8 @@ impl Evictions {
         }
     }
 
-    /// The watch of pods says this, and the index does not know it yet. Gives the pods of nodes that go that it shows for the
-    /// first time and that are concerned, each with whether it starts there just now.
+    /// Takes in a change of the watch before the index does. Returns the affected pods on nodes to be removed that the
+    /// change shows for the first time.
     pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Vec<Late> {
         let (pods, touched) = match change {
             Change::Applied(pod) => (std::slice::from_ref(pod), Touched::Pod(&pod.key)),
@@ -114,7 +114,7 @@ impl Evictions {
             self.touch(touched, around.now);
         }
         let known = |pod: &PodFacts| around.index.pods().get(&pod.key).filter(|known| known.uid == pod.uid);
-        // What a list shows may have started at any time.
+        // A pod in a list may have started at any time.
         let starts = matches!(change, Change::Applied(_));
         let late = pods.iter().filter(|pod| stays_alive(pod)).filter_map(|pod| {
             let starts_there = starts_there(pod, known(pod), around.nodes);
@@ -131,7 +131,7 @@ impl Evictions {
         late
     }
 
-    /// The index or the nodes have taken this in. Gives what follows from what becomes of nodes.
+    /// Follows an update of the index or of the nodes. Returns the consequences for the pods of nodes.
     pub fn follow(&mut self, what: Followed<'_>, around: &Surroundings<'_>) -> Vec<Consequence> {
         let (mut all, mut has_fewer) = (Vec::new(), true);
         match what {
@@ -164,7 +164,7 @@ impl Evictions {
                 }
             }
         }
-        // A node that is gone matters as long as pods are left on it.
+        // A deleted node is tracked while it has pods.
         let gone = around.nodes.going().filter(|(_, signal)| has_fewer && signal.fate == Fate::Deleted);
         let empty = gone.filter(|(node, _)| self.early.pods().all(|(_, on)| on != *node));
         let empty: Vec<Arc<str>> = empty.map(|(node, _)| node.clone()).collect();
@@ -175,7 +175,7 @@ impl Evictions {
         all
     }
 
-    /// That its node is about to go concerns this pod, or not any more; `starts`: it starts there just now.
+    /// Updates whether the removal of its node affects a pod. `starts`: the pod has just started there.
     fn concern(&mut self, pod: &ObjectKey, starts: bool, around: &Surroundings<'_>) -> Option<Consequence> {
         let facts = around.index.pods().get(pod)?;
         let node = facts.node.clone()?;
@@ -198,7 +198,7 @@ impl Evictions {
         Some(Consequence::Goes { pod: pod.clone(), node, signal, is_target, stays_out })
     }
 
-    /// The node of a pod stays, which it was concerned about.
+    /// Forgets a pod whose node remains.
     fn no_concern(&mut self, pod: ObjectKey, node: &Arc<str>, around: &Surroundings<'_>) -> Consequence {
         self.early.forget(&pod);
         let early = self
@@ -212,7 +212,7 @@ impl Evictions {
         Consequence::Stays { pod, node: node.clone(), is_out }
     }
 
-    /// What went with its node comes back with it.
+    /// Drops the decision about a pod that was deregistered with its node.
     fn back_with_its_node(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
         if let Some(departure) =
             self.departures.pods.get_mut(pod).filter(|_| !around.index.pods().leaves(pod))
@@ -222,16 +222,16 @@ impl Evictions {
     }
 }
 
-/// What the leader does.
+/// The leader's work.
 impl Evictions {
-    /// When something is to be done.
+    /// When [`Evictions::due`] next has something to do.
     pub fn next_due(&self) -> Option<Moment> {
         let departures = self.departures.agenda.next_due();
         departures.into_iter().chain(self.early.next_due()).chain(self.detaching.next_due()).min()
     }
 
-    /// What is due about the pods of nodes that go, which the leader asks to leave before anybody else does if nothing keeps
-    /// them alive; and then about those that are asked to leave.
+    /// The requests that are due. First come the records for pods whose node will be removed, then the steps of all
+    /// pods that should be evicted.
     pub fn due(&mut self, mut next_id: impl FnMut() -> RequestId, around: &Surroundings<'_>) -> Due {
         let mut asks = self.ask_to_leave(&mut next_id, around);
         let mut closely = BTreeSet::new();
@@ -244,7 +244,7 @@ impl Evictions {
                 let groups = self.groups_of(pod, around);
                 self.departures.concern(pod, groups);
             }
-            // Of other namespaces another installation looks after.
+            // Another installation manages the other namespaces.
             for pod in pods.iter().filter(|pod| around.services.is_selected(&pod.namespace)) {
                 asks.extend(self.step(pod, &mut next_id, around, &mut closely));
             }
@@ -288,7 +288,8 @@ impl Evictions {
         Some((id, request))
     }
 
-    /// A request is answered. Gives what follows, if anything: a pod that may leave is taken out by that.
+    /// Takes in the answer to a request. Returns its consequence. With [`Outcome::Leaves`], the decision to deregister
+    /// the pod is already recorded here.
     pub fn answered(
         &mut self,
         id: RequestId,
@@ -322,7 +323,8 @@ impl Evictions {
         let outcome = self.departures.checked(open, result, is_ready, &around.rules.limits, now)?;
         let Outcome::Leaves { pod, .. } = &outcome else { return Some(outcome) };
         let places = around.targets_of(pod);
-        // Meanwhile others may have left its zones, or it may have come to have its hold: then it is looked at again.
+        // In the meantime, other pods may have left the zones, or the pod may have got its hold. If so, it is checked
+        // again.
         if self.zones_allow(pod, around).is_err() || self.keeps_its_hold(pod, &bound(&places), around) {
             return None;
         }
@@ -337,18 +339,18 @@ impl Evictions {
     }
 }
 
-/// What is known of one.
+/// Questions.
 impl Evictions {
-    /// The pods whose removal was decided here and is not written down; and those that started when their nodes were known to
-    /// go, and are not registered.
+    /// The pods that this replica decided to deregister, until that is recorded; and the pods that started on nodes to
+    /// be removed and are not registered.
     pub fn decided(&self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
         let decided = self.departures.pods.iter().filter(|(_, departure)| departure.decision.is_some());
         let kept_out = self.early.pods.keys().filter(|pod| self.early.stays_out(pod));
         (decided.map(|(pod, _)| pod.clone()).collect(), kept_out.cloned().collect())
     }
 
-    /// Whether a pod may leave its zones of the target groups that it `leaves`, `waited` after that was to be for the first
-    /// time.
+    /// Whether a pod may leave its zones in the target groups of the bindings that `leaves` selects. `waited`: the time
+    /// since it first should have left.
     pub fn may_leave(
         &self,
         pod: &ObjectKey,
@@ -379,19 +381,18 @@ impl Evictions {
         self.may_leave(pod, |_| true, waited, around)
     }
 
-    /// Since when this replica sees what is written on a pod about its leaving.
+    /// When this replica first saw each record on a pod about its eviction.
     pub(super) fn seen(&self, pod: &PodFacts) -> Option<Seen> {
         let departure = self.departures.pods.get(&pod.key).filter(|departure| departure.uid == pod.uid);
         departure.map(|departure| departure.seen)
     }
 
-    /// Whether the node of a pod takes no pods, or is about to go: then its eviction is not undone when nobody asks for it
-    /// any more.
+    /// Whether a pod's node is cordoned or will be removed. Its eviction is then not undone when the requests stop.
     fn node_goes(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         around.nodes.last_seen().is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
     }
 
-    /// The target groups that concern a pod: see [`Departure::groups`].
+    /// The target groups whose events affect a pod: see [`Departure::groups`].
     fn groups_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> BTreeSet<TargetGroupArn> {
         let decided = self.departures.pods.get(pod).and_then(|departure| departure.decision.as_ref());
         let decided = decided.into_iter().flat_map(|decision| &decision.targets);
@@ -433,7 +434,7 @@ impl Evictions {
         })
     }
 
-    /// It is decided that a pod is taken out, which is a target `now` in these places.
+    /// Decides to deregister a pod with these `places`.
     fn decide(&mut self, pod: &PodFacts, places: Vec<Place>, around: &Surroundings<'_>) {
         let (targets, bound) = around.taken_out(pod, places);
         if let Some(departure) = self.departures.pods.get_mut(&pod.key) {
@@ -441,9 +442,9 @@ impl Evictions {
         }
     }
 
-    /// What went without that its departure was decided is what it waits for as well: targets that went with its node,
-    /// before it was asked to leave; what could not be removed when it was decided, as while it was paused; and what is out
-    /// by the word of a ledger alone.
+    /// Adds targets to the decision about a pod that were deregistered without it: targets that were deregistered with
+    /// the node before the request, targets that could not be deregistered at the time of the decision (for example
+    /// while paused), and targets that only a ledger shows as deregistered.
     fn decide_what_went_besides(&mut self, pod: &PodFacts, around: &Surroundings<'_>) {
         if around.index.pods().goes_with_its_node(&pod.key)
             && self.departures.pods.get(&pod.key).is_some_and(Departure::is_undecided)
@@ -460,7 +461,7 @@ impl Evictions {
                 (decision.bound, decision.taken) = (decision.bound.max(bound), None);
             }
         }
-        // Of these it counts already for how long they are sent to.
+        // The propagation delay of these is already included.
         for target in around.said_out_of(pod) {
             if !decision.targets.contains(&target) {
                 decision.targets.push(target);
@@ -469,7 +470,7 @@ impl Evictions {
         }
     }
 
-    /// The labels of the pods of a namespace that are on their way out, those included whose targets went with their
+    /// The labels of the departing pods of a namespace, including pods whose targets were deregistered with their
     /// nodes.
     fn departing(&self, namespace: &str, around: &Surroundings<'_>) -> Vec<Labels> {
         let pods = around.index.pods();
@@ -485,7 +486,7 @@ impl Evictions {
 }
 
 impl Surroundings<'_> {
-    /// What is answered when the eviction of a pod is asked for, which is there like this.
+    /// The answer to a request for the eviction of a pod.
     pub fn answer(&self, evictions: &Evictions, facts: &PodFacts, request: &eviction::Request) -> Ruling {
         let was_noted = evictions.noted.contains(&PodMark::of(&facts.uid));
         self.rule(evictions.seen(facts), was_noted, facts, request)

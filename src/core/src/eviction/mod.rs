@@ -1,63 +1,64 @@
-//! Evictions: a pod that nothing keeps alive is taken out of its target groups before its eviction.
+//! Evictions: a pod without a hold is deregistered from its target groups before it is evicted.
 //!
-//! Kubernetes ends an evicted pod at once, and a load balancer goes on sending to it for up to two minutes. A pod with a
-//! hold answers for so long; one without is evicted only when the load balancer has stopped. Evictions are asked for
-//! again and again by whoever drains a node, so nobody has to wait for anything: each request is answered at once, by
-//! whichever replica is asked, from what is written on the pod.
+//! Kubernetes terminates an evicted pod at once, and a load balancer keeps sending to it for up to two minutes. A pod
+//! with a hold keeps serving for that time. A pod without one is evicted only after the load balancer has stopped.
+//! Drain tools repeat their requests, so no request blocks: the replica that receives it answers at once, from the
+//! annotations on the pod.
 //!
 //! ```text
-//!  a request      ruling      any replica: let it through, or answer 429 and note on the pod that it is to leave; a pod
-//!                             without a hold waits only if its node goes, which a GET of the Node confirms
-//!  headgate.dev/leaving       ──► the leader: do its PodDisruptionBudgets allow one more departure?
+//!  a request      ruling      any replica: allow it, or answer 429 and record the request on the pod. A pod without
+//!                             a hold waits only if its node will be removed or is cordoned; a GET of the Node
+//!                             confirms that.
+//!  headgate.dev/leaving       ──► the leader: do the PodDisruptionBudgets allow one more eviction?
 //!                                 DeregisterTargets
-//!  headgate.dev/deregistered-at ◄─ AWS has taken it; the load balancer may go on sending for the bound
-//!  headgate.dev/may-go        ◄── the bound has passed
-//!  the next request           ──► let through
+//!  headgate.dev/deregistered-at ◄─ AWS has accepted it; the load balancer may keep sending for the propagation delay
+//!  headgate.dev/may-go        ◄── the propagation delay has passed
+//!  the next request           ──► allowed
 //! ```
 //!
-//! **Owns** who is asked to leave and how far each is ([`Evictions`]): departures, by request; and pods of nodes that are about
-//! to go, which are asked to leave early. What others know of pods, targets, target groups and nodes it asks
-//! ([`Surroundings`]), and changes nothing there: the engine does what follows ([`Outcome`], [`Consequence`]).
+//! **Owns** which pods should be evicted, and the progress of each ([`Evictions`]): pods with a request, and pods whose
+//! node will be removed, which Headgate deregisters early without a request. It reads pods, targets, target groups and
+//! nodes through [`Surroundings`] and changes none of them. The engine acts on the results ([`Outcome`],
+//! [`Consequence`]).
 //!
-//! **Flow.** The watch of pods says something ([`Evictions::saw`]); the index or the nodes have taken something in
-//! ([`Evictions::follow`]): some pods go with their nodes, or come back. Something else has happened ([`Evictions::touch`]).
-//! Those that it concerns are looked at ([`Evictions::due`]): each wants to be checked or marked, or waits. Both come back as
-//! [`Evictions::answered`].
+//! **Flow.** The watch reports a pod ([`Evictions::saw`]). The index or the nodes have been updated
+//! ([`Evictions::follow`]): pods are deregistered with their node, or are registered again. Another event has happened
+//! ([`Evictions::touch`]). [`Evictions::due`] examines the affected pods: each is checked, gets a record, or waits. The
+//! answers to checks and writes arrive in [`Evictions::answered`].
 //!
 //! ```text
-//!  ruling      what is answered to a request      departure   one pod: what is done about it next
-//!  zone        the zone guard                     departures  all of them, and the requests under way
-//!  early       the pods of nodes that go          surroundings what the others know
-//!  seen        since when it is seen what is     share       the pods that nobody evicts, and how many of them
-//!              written on a pod                            leave at a time
-//!  detaching   nodes that go, and to whose pods
-//!              no load balancer sends any more
+//!  ruling      the answer to a request             departure    one pod: the leader's next step
+//!  zone        the zone guard                      departures   all these pods, and the requests in flight
+//!  early       pods whose node will be removed     surroundings data about pods, targets and nodes
+//!  seen        when this replica first saw each    share        pods that drain tools skip, and how many of them
+//!              record on a pod                                  are deregistered at a time
+//!  detaching   nodes that will be removed and
+//!              receive no more traffic
 //! ```
 //!
 //! **Guarantees.**
-//! * Who is asked never decides. A replica that is asked reads ([`Surroundings::rule`]), and notes; only the leader takes pods
-//!   out.
-//! * One departure more than a budget allows is none. A dry run of the eviction reserves nothing, so the leader also
-//!   counts the departures that it has under way: they are taken off what the budget allows.
-//! * A request is no proof. Whoever knows the webhook's path can ask for any pod. So a request takes out no pod with its
-//!   hold, and none whose node takes pods and is not about to go: the eviction of that one passes, with an Event
-//!   ([`Cause::HoldMissing`](crate::model::Cause::HoldMissing)). A pod that was taken out is put back soon when nobody asks
-//!   again.
-//! * No clock of another machine ends a wait early, or holds one up: each begins when this replica sees what begins it
-//!   ([`Written`](crate::model::Written)).
-//! * What is written is not believed blindly. Times and bounds that cannot be true are taken away again.
-//! * Nothing is delayed without end. Each wait has a bound of its own, after which the eviction is let through, with
-//!   a word why. What a budget refuses is refused by Kubernetes, not here.
-//! * A zone keeps a healthy target while one can come (`zone.rs`): also a pod with its hold waits for that.
-//! * What is given up is undone. A pod that nobody has asked to leave for a while is put back.
-//! * What happens costs what those pods cost that it concerns: each departure has a time at which it is looked at next.
+//! * The replica that answers a request does not deregister. It reads ([`Surroundings::rule`]) and writes a record;
+//!   only the leader deregisters pods.
+//! * The leader deregisters no more pods for their evictions than a PodDisruptionBudget allows. A dry run of the
+//!   eviction reserves nothing, so the leader also subtracts the evictions in progress from what the budget allows.
+//! * A request is not trusted. Anyone who knows the webhook's path can request the eviction of any pod. A request
+//!   therefore never deregisters a pod with its hold, or a pod whose node remains. The eviction of the latter is
+//!   allowed, with an Event ([`Cause::HoldMissing`](crate::model::Cause::HoldMissing)).
+//! * Clock skew between machines neither shortens nor extends a wait. Each wait begins when this replica sees the event
+//!   that starts it ([`Written`](crate::model::Written)).
+//! * Headgate removes records with implausible times or delays.
+//! * Every wait has a timeout. After it the eviction is allowed, with an Event that gives the reason. Only a wait for a
+//!   budget has none, because Kubernetes itself would reject the eviction.
+//! * A zone keeps a healthy target while a replacement may start (`zone.rs`). A pod with its hold waits for that too.
+//! * A pod is registered again if its eviction was not requested for a while.
+//! * The cost of an event depends only on the pods that it affects: each pod has its own time for the next check.
 //!
-//! **Assumptions.** What is written on pods is enough: a new leader goes on from there. All of it names the UID of the pod.
-//! Whoever changes something that matters to a pod that leaves says so ([`Evictions::touch`]); zones and budgets are looked
-//! at again every second or two all the same.
+//! **Assumes** that the annotations on the pods are complete, so that a new leader can resume. All of them contain the
+//! UID of the pod. The caller reports each change that affects such a pod ([`Evictions::touch`]). Zones and budgets are
+//! also checked every second or two.
 //!
-//! **Caveats.** While ten thousand pods wait for their zones, each is looked at once a second; and so is every pod while a
-//! node goes (`detaching.rs`).
+//! **Caveats.** If ten thousand pods wait for their zones, each is checked once a second. While a node is being
+//! removed, every pod is checked once a second (`detaching.rs`).
 
 mod departure;
 mod departures;
@@ -81,27 +82,27 @@ use crate::{
     model::{ObjectKey, PodFacts, TargetGroupArn, object::within},
 };
 
-/// Whether nothing of a pod has begun to end.
+/// Whether no part of the pod has begun to terminate.
 fn stays_alive(pod: &PodFacts) -> bool {
     pod.goes().is_none()
 }
 
-/// What has happened.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub enum Touched<'a> {
     Pod(&'a ObjectKey),
-    /// The removal of a target at an address of this pod is sent.
+    /// A `DeregisterTargets` for an address of this pod is sent.
     Removal(&'a ObjectKey),
     Group(&'a TargetGroupArn),
-    /// What binds the pods of this namespace was decided anew.
+    /// The bindings of the pods in this namespace were decided again.
     Namespace(&'a str),
-    /// The ledgers were read: they have targets of these pods.
+    /// The ledgers were read. They contain targets of these pods.
     Ledgers(&'a BTreeSet<PodMark>),
-    /// Something that may matter to any: nodes, or which namespaces are selected.
+    /// A change that may affect any pod: of nodes, or of the selected namespaces.
     All,
 }
 
-/// The pods that something is about which names no target group.
+/// The pods that an event affects. Empty for the events about target groups, removals and ledgers.
 fn these<T>(pods: &BTreeMap<ObjectKey, T>, touched: Touched<'_>) -> Vec<ObjectKey> {
     match touched {
         Touched::Pod(pod) => pods.contains_key(pod).then(|| pod.clone()).into_iter().collect(),

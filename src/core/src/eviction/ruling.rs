@@ -1,4 +1,4 @@
-//! What is answered when an eviction is asked for: pure, from what is known of the pod, with one reason.
+//! The answer to an eviction request: a pure function of the facts about the pod, with one reason.
 
 use std::time::Duration;
 
@@ -9,40 +9,40 @@ use crate::model::{
     leaving::{Asked, Mark, STEP},
 };
 
-/// What a request's grace period must leave besides the hold.
+/// The grace period of a request must exceed the hold by this.
 const ROOM: Duration = Duration::from_secs(5);
 
-/// The pod's own word counts before those of what binds it.
+/// The hold of a pod: its own setting, or else that of the binding.
 pub fn hold_of(pod: &PodFacts, bound: &BoundTo) -> Hold {
     pod.hold.unwrap_or(bound.hold)
 }
 
-/// For how long the load balancers may go on sending after the pod was deregistered: the longest of all. `None`: it is not
-/// to be held for any.
+/// How long the load balancers may keep sending after the pod is deregistered: the longest delay of all bindings.
+/// `None`: no binding asks for a hold.
 pub fn propagation(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> Option<Duration> {
     let of = |bound: &BoundTo| hold_of(pod, bound).bound(bound.balancer, bounds);
     bound.iter().filter(|bound| !bound.paused).filter_map(of).max()
 }
 
-/// Whether the pod keeps itself alive for as long as it should be, whatever is asked for.
+/// Whether the hold of the pod is long enough for its bindings. The grace period of a request does not count.
 pub fn has_hold(pod: &PodFacts, bound: &[BoundTo]) -> bool {
     !bound.is_empty() && is_held(pod, bound, None)
 }
 
-/// The same, if it is evicted like that.
+/// Whether the hold is long enough if the eviction has this grace period.
 fn is_held(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
     let seconds = |bound: &BoundTo| hold_of(pod, bound).seconds(bound.balancer);
     let wanted = bound.iter().map(seconds).max().unwrap_or_default();
     let room = u32::try_from(ROOM.as_secs()).unwrap_or(u32::MAX);
-    // The request's own may only shorten the pod's, as far as the kubelet goes.
+    // The kubelet lets a request shorten the grace period of the pod, but not extend it.
     let grace = grace.unwrap_or(pod.ending.grace).min(pod.ending.grace);
     pod.ending.sleeps >= wanted && grace >= wanted.saturating_add(room)
 }
 
-/// The answer to a request for the eviction of `pod`, which is `bound` like this.
+/// The answer to a request for the eviction of `pod`, which has the bindings `bound`.
 ///
-/// `is_guarded`: its zone may have to wait for a replacement. `node_goes`: the watch shows that its node takes no pods or is
-/// about to go. `seen`: since when this replica sees what is written on it.
+/// `is_guarded`: its zone may have to wait for a replacement. `node_goes`: the watch shows that its node is cordoned or
+/// will be removed. `seen`: when this replica first saw each record on the pod.
 pub fn rule(
     pod: &PodFacts,
     bound: &[BoundTo],
@@ -60,7 +60,7 @@ pub fn rule(
         let retry = retry.clamp(Duration::from_secs(1), LONGEST_RETRY);
         Ruling::Wait { cause, retry, uid: pod.uid.clone(), mark }
     };
-    // Whoever asks says how much time the pod gets. That takes nothing out: it may be anybody.
+    // The request sets the grace period of the pod. A short one does not deregister the pod: anyone may send a request.
     let held = has_hold(pod, bound);
     let cuts = !is_held(pod, bound, request.grace);
     let pass_held = |cause| {
@@ -74,12 +74,13 @@ pub fn rule(
             return wait(Cause::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
         if let Some(cause) = leaving.let_go() {
-            // Of one that is out nothing is cut short.
+            // A deregistered pod needs no hold, so the request cuts nothing short.
             return if held && !leaving.is_out() { pass_held(cause) } else { Ruling::Pass(cause) };
         }
         if leaving.ask.early {
-            // It is out, or about to be, and nobody has waited for it until now. One that nobody was expected to evict has its
-            // hold for what is left of the bound.
+            // The pod is deregistered or soon will be, and nobody has requested its eviction until now. A pod with its
+            // hold was deregistered only because drain tools skip it; the hold covers the rest of the propagation
+            // delay.
             if held && leaving.is_out() {
                 return pass_held(Cause::HoldAllows);
             }
@@ -95,7 +96,7 @@ pub fn rule(
         let looked = seen.waits().map_or(since, |waits| waits.seen().max(since));
         let (cause, heard, retry) = match (seen.over(&leaving), leaving.waits) {
             (Some(over), _) => (Cause::EvictionWaitsForLoadBalancer, since.max(over), over.since(now)),
-            // Decided as soon as a target there turns healthy.
+            // The leader decides as soon as a target in the zone becomes healthy.
             (None, Some((_, Cause::EvictionWaitsForZone))) => {
                 (Cause::EvictionWaitsForZone, looked, Duration::from_secs(1))
             }
@@ -120,18 +121,18 @@ pub fn rule(
     if held && !is_guarded {
         return pass_held(Cause::HoldAllows);
     }
-    // The leader needs a moment to look at a zone; to take a pod out it needs longer.
+    // The leader needs a moment to check a zone, and longer to deregister a pod.
     let retry = if held { Duration::from_secs(1) } else { LONGEST_RETRY / 2 };
     let asked = asked_first(WallTime::default(), request, wall).after(pod.left_over, wall);
     let mark = Mark::Asked(Asked { held, ..asked });
     match pod.node.clone().filter(|_| !held && !node_goes) {
-        // The watch may lag behind: `kubectl drain` cordons and evicts at once.
+        // The watch may lag: `kubectl drain` cordons the node and evicts the pods immediately.
         Some(node) => Ruling::AskNode { node, retry, uid: pod.uid.clone(), mark },
         None => wait(Cause::EvictionRecorded, retry, Some(mark)),
     }
 }
 
-/// What is noted for a request, if nobody has asked before: not from before then.
+/// The record of a first request, dated no earlier than `earliest`.
 fn asked_first(earliest: WallTime, request: &Request, wall: WallTime) -> Asked {
     let since = (wall - request.ago.first).max(earliest);
     Asked { asked: (wall - request.ago.last).max(since), ..Asked::first(since) }

@@ -1,13 +1,13 @@
-//! Since when this replica sees what is written on a pod about its leaving.
+//! When this replica first saw each record on a pod about its eviction.
 //!
-//! Every replica keeps that of every pod that is to leave, whether it leads or not: so whoever leads next has seen what is
-//! written since about when it was written, and a wait goes on.
+//! Every replica tracks this for every pod that should be evicted, whether or not it leads. A new leader has therefore
+//! seen each record since about the time of its write, and continues the wait.
 
 use std::time::Duration;
 
 use crate::model::{LeavingFacts, Moment, Written};
 
-/// See the module.
+/// See the module docs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     since: Written,
@@ -17,7 +17,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// This is seen for the first time.
+    /// The times for records that are seen for the first time.
     pub fn first(facts: &LeavingFacts, now: Moment) -> Self {
         let written = |at| Written::new(at, now);
         Self {
@@ -28,7 +28,7 @@ impl Seen {
         }
     }
 
-    /// This is what is known now.
+    /// Updates the times to the records as they are now.
     pub fn follow(&mut self, facts: &LeavingFacts, now: Moment) {
         let fresh = Self::first(facts, now);
         let known = |before: Option<Written>, fresh: Option<Written>| {
@@ -42,35 +42,35 @@ impl Seen {
         };
     }
 
-    /// What is written about the removal was the case since then, as this replica knows itself.
+    /// Sets when AWS accepted the deregistration, which this replica knows from its own request.
     pub const fn was_deregistered(&mut self, since: Moment) {
         if let Some(written) = self.deregistered {
             self.deregistered = Some(Written::new(written.at(), since));
         }
     }
 
-    /// When it was asked to leave for the first time.
+    /// The time of the first request.
     pub const fn since(&self) -> Written {
         self.since
     }
 
-    /// When last.
+    /// The time of the last request.
     pub const fn asked(&self) -> Written {
         self.asked
     }
 
-    /// When the leader looked last, and let it wait.
+    /// When the leader last decided that the eviction waits.
     pub const fn waits(&self) -> Option<Written> {
         self.waits
     }
 
-    /// When the load balancers have stopped sending, if AWS has taken the removal.
+    /// When the load balancers stop sending, if AWS has accepted the deregistration.
     pub fn over(&self, facts: &LeavingFacts) -> Option<Moment> {
         let (_, bound) = facts.deregistered?;
         Some(self.deregistered?.ends(bound))
     }
 
-    /// How long it has been asked to leave.
+    /// The time since the first request.
     pub const fn waited(&self, now: Moment) -> Duration {
         self.since.ago(now)
     }

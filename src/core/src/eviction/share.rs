@@ -1,9 +1,9 @@
-//! The pods that whoever drains their node passes over: whether their turn has come, and how many of a target group leave at
-//! a time.
+//! Pods that drain tools skip: when they are deregistered, and how many of a target group at a time.
 //!
-//! A DaemonSet's pod is told of nothing before the machine ends under it, so it leaves early whatever its hold. But a sign
-//! may come to many nodes at once, long before they end, and what leaves early serves no more. So at most one in four of the
-//! pods of a target group is out at a time, beyond those whose replacements serve already.
+//! A pod of a DaemonSet gets no notice before its machine terminates. Headgate therefore deregisters it early, even if
+//! it has a hold. But many nodes may get a taint or annotation at once, long before they terminate, and a pod that is
+//! deregistered early no longer serves. At most a quarter of the pods of a target group are therefore deregistered
+//! early at a time, in addition to those whose replacements already serve.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,27 +26,28 @@ use crate::{
     requests::Request,
 };
 
-/// One in so many pods of a target group may be out early.
+/// At most one in this many pods of a target group may be deregistered early.
 const ONE_IN: usize = 4;
-/// Nodes that replace others may come up before those are marked, but not longer before than this.
+/// A replacement node may start before the old nodes are marked for removal, by at most this time.
 const BEFORE: Duration = Duration::from_hours(1);
-/// And each of them is younger than all that go, by more than those that were made together differ.
+/// A replacement node is younger than all nodes to be removed, by more than this. Nodes that were created together
+/// differ by less.
 const YOUNGER: i64 = 60;
 
-/// By namespace and target group.
+/// The members by namespace and target group.
 type Known = BTreeMap<(Arc<str>, TargetGroupArn), Members>;
 
-/// What is known of the pods of a namespace that are targets of one group, or would be if they did not leave.
+/// The pods of a namespace that are targets of one group, or would be if they were not deregistered.
 struct Members {
     pods: BTreeSet<ObjectKey>,
-    /// Those that are out early, or on their way out.
+    /// The pods that are deregistered early, or soon will be.
     leaving: BTreeSet<ObjectKey>,
-    /// Those that serve instead of others, whose nodes go.
+    /// The number of pods that serve in place of pods whose nodes will be removed.
     replacing: usize,
 }
 
 impl Members {
-    /// Whether one more may leave.
+    /// Whether one more pod may be deregistered early.
     fn allow(&self, pod: &ObjectKey) -> bool {
         let others = self.leaving.iter().filter(|leaving| *leaving != pod).count();
         let share = self.pods.len().saturating_sub(self.replacing) / ONE_IN;
@@ -55,7 +56,8 @@ impl Members {
 }
 
 impl Surroundings<'_> {
-    /// Why a pod that nobody evicts is a target still although its node is to be drained, if it is one and not asked yet.
+    /// Why a pod that drain tools skip is still a target although its node will be drained. `None`: it is no such pod,
+    /// or its eviction is already recorded.
     pub fn waits_early(&self, evictions: &Evictions, pod: &PodFacts) -> Option<Cause> {
         let places = bound(&self.places_of(pod));
         let is_held = propagation(pod, &places, &self.rules.bounds).is_some();
@@ -66,19 +68,20 @@ impl Surroundings<'_> {
         Some(if has_come { Cause::TooManyLeaveEarly } else { Cause::ManyNodesMarked })
     }
 
-    /// Where a pod is a target, also if it would not become one as it is now; or would be if it were not taken out.
+    /// The targets of the pod. If it has none: those that it would have if it were not deregistered.
     fn places_of(&self, pod: &PodFacts) -> Vec<Place> {
         let now = self.targets_of(&pod.key);
         if now.is_empty() { self.bound_but_for_leaving(&pod.key) } else { now }
     }
 
-    /// Whether whoever drains the node of a pod passes it over.
+    /// Whether drain tools skip the pod when they drain its node.
     pub(super) fn is_passed_over(&self, pod: &PodFacts) -> bool {
         let signal = pod.node.as_ref().and_then(|node| self.nodes.signal(node));
         signal.is_some_and(|(signal, _)| pod.passed_over.on(signal))
     }
 
-    /// The pods of the namespace of `pod` that are targets of a group, or would be; `leaves`: those that leave it early.
+    /// The pods in the namespace of `pod` that are targets of a group, or would be. `leaves`: whether a pod is
+    /// deregistered early.
     fn members(&self, pod: &ObjectKey, arn: &TargetGroupArn, leaves: impl Fn(&PodFacts) -> bool) -> Members {
         let bindings = self.index.bindings().of_group(arn);
         let own: Vec<&Binding> =
@@ -91,7 +94,7 @@ impl Surroundings<'_> {
         };
         let all = self.index.pods().of(&pod.namespace).filter(is_member);
         let mut members = Members { pods: BTreeSet::new(), leaving: BTreeSet::new(), replacing: 0 };
-        // Since when a node of them goes, and when the last of those was created.
+        // Since when the first node of these pods will be removed, and when the youngest such node was created.
         let (mut since, mut youngest, mut staying) = (None, i64::MIN, Vec::new());
         let created = |facts: &PodFacts| self.nodes.last_seen().created(facts.node.as_ref());
         for facts in all {
@@ -124,8 +127,8 @@ impl Surroundings<'_> {
 }
 
 impl Evictions {
-    /// Asks those to leave before anybody else does whose node is to be drained, if nothing keeps them alive or nobody
-    /// evicts them.
+    /// Records that pods should be evicted whose node will be drained, before anyone requests it: pods without a hold,
+    /// and pods that drain tools skip.
     pub(super) fn ask_to_leave(
         &mut self,
         mut next_id: impl FnMut() -> RequestId,
@@ -137,7 +140,7 @@ impl Evictions {
             let facts = facts.filter(|facts| stays_alive(facts) && facts.leaving.is_none());
             let Some(facts) = facts else { continue };
             if !self.leaves_early(facts, &mut known, around) {
-                // Others may come to serve, or end.
+                // Replacements may become healthy, or other pods may terminate.
                 if around.waits_early(self, facts) == Some(Cause::TooManyLeaveEarly) {
                     self.early.look_again(&pod, around.now);
                 }
@@ -155,8 +158,8 @@ impl Evictions {
         asks
     }
 
-    /// Whether a pod leaves early that nobody has asked to, because its node is to be drained: not one that has its hold and
-    /// that somebody will evict, nor one that is not to be held.
+    /// Whether a pod is deregistered early because its node will be drained. That excludes pods that have their hold
+    /// and will be evicted by the drain tool, and pods that need no hold.
     fn leaves_early(&self, pod: &PodFacts, known: &mut Known, around: &Surroundings<'_>) -> bool {
         let places = bound(&around.places_of(pod));
         if propagation(pod, &places, &around.rules.bounds).is_none() {
@@ -169,7 +172,7 @@ impl Evictions {
         }
     }
 
-    /// Whether a pod has its hold, and its turn to make use of it: not one whose machine ends under it.
+    /// Whether a pod has its hold and time to use it. A pod that terminates with its machine has no time.
     pub(super) fn keeps_its_hold(
         &self,
         pod: &ObjectKey,
@@ -183,7 +186,7 @@ impl Evictions {
         !ends_with_its_node && around.has_its_hold(pod, bound)
     }
 
-    /// Whether the turn of a pod's node has come: its sign says so, or others have been evicted from it.
+    /// Whether Headgate may act now on the sign of the pod's node, or other pods have been evicted from the node.
     fn has_come(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         let signal = pod.node.as_ref().and_then(|node| Some((node, around.nodes.signal(node)?.0)));
         signal.is_some_and(|(node, signal)| {
@@ -191,10 +194,10 @@ impl Evictions {
         })
     }
 
-    /// Whether a pod that starts on a node which goes need not be registered there.
+    /// Whether a pod that starts on a node to be removed should not be registered.
     pub(super) fn stays_out(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
-        // The leader before may have registered it, when its node did not go yet; also where it would be no target as it is
-        // now.
+        // The previous leader may have registered the pod while the node still remained, even in a group where it would
+        // not become a target now.
         let is_in = |arn: &TargetGroupArn, target: &Target| {
             around.groups.get(arn).is_some_and(|group| group.registrations().may_be_sent_to(target).is_some())
         };
@@ -205,7 +208,7 @@ impl Evictions {
             && self.leaves_early(pod, &mut BTreeMap::new(), around)
     }
 
-    /// Whether it is not too many of a pod's target groups that are out early, this one among them.
+    /// Whether at most the allowed share of each target group of the pod is deregistered early, including this pod.
     pub(super) fn share_allows(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         let is_out = |facts: &PodFacts| self.is_out_early(&facts.key);
         let groups = around.places_of(pod);
@@ -219,7 +222,8 @@ impl Evictions {
         is_out || self.early.stays_out(pod)
     }
 
-    /// The same, if those count as well that are only asked to leave. Others may wait for their budgets without end.
+    /// Whether one more pod of each target group may be deregistered early. Unlike [`Self::share_allows`], this also
+    /// counts pods that only have a record, because they may wait for their budgets forever.
     fn allow(&self, pod: &PodFacts, known: &mut Known, around: &Surroundings<'_>) -> bool {
         let leaves = |facts: &PodFacts| {
             let is_asked = facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early);

@@ -1,5 +1,5 @@
-//! What is known besides of the pods that leave, or may: where they are targets, and what AWS may still have of them.
-//! Questions only.
+//! Data about pods that are or may be evicted: where they are targets, and which of their targets AWS may still have.
+//! Read-only.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use crate::{
     targets::registration::Since,
 };
 
-/// A place where a pod is a target, or should be, or was.
+/// A target of a pod: present, desired or past.
 pub type Place = (BoundTo, TargetGroupArn, Target);
 
 #[derive(Clone, Copy, Debug)]
@@ -31,14 +31,14 @@ pub struct Surroundings<'a> {
     pub(super) services: &'a Services,
     pub(super) nodes: &'a Nodes,
     pub(super) rules: Rules,
-    /// Whether this replica decides.
+    /// Whether this replica leads.
     pub(super) leads: bool,
     pub(super) now: Moment,
     pub(super) wall: WallTime,
 }
 
 impl<'a> Surroundings<'a> {
-    /// What is known at this time; `leads`: this replica decides; `wall`: the time as it is written down.
+    /// The data at this time. `leads`: whether this replica leads. `wall`: the time to write into records.
     pub const fn new(
         (index, groups, services, nodes): (&'a Index, &'a Groups, &'a Services, &'a Nodes),
         rules: Rules,
@@ -49,8 +49,8 @@ impl<'a> Surroundings<'a> {
         Self { index, groups, services, nodes, rules, leads, now, wall }
     }
 
-    /// What is answered when the eviction of a pod is asked for, which is there like this; `was_noted`: the ledgers had
-    /// a target of it when they were read last.
+    /// The answer to a request for the eviction of a pod. `was_noted`: the ledgers contained a target of the pod when
+    /// they were last read.
     pub(super) fn rule(
         &self,
         seen: Option<Seen>,
@@ -61,27 +61,28 @@ impl<'a> Surroundings<'a> {
         let pod = &facts.key;
         let is_guarded = self.zones(pod, |_| true, |_| false).iter().any(Zone::is_guarded);
         let places = if self.index.pods().goes_with_its_node(pod) {
-            // It may have been taken out a moment ago, and the load balancer go on sending.
+            // The pod may just have been deregistered, and the load balancer may still send to it.
             self.bound_but_for_leaving(pod)
         } else {
             self.targets_of(pod)
         };
         let mut bound: Vec<BoundTo> = bound(&places);
         if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts, was_noted)) {
-            // The leader knows. It is an NLB at worst.
+            // Only the leader knows the load balancer. An NLB has the longest propagation delay.
             bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
         }
         let node_goes = self.node_goes(facts);
         rule(facts, &bound, is_guarded, node_goes, request, &self.rules, (self.now, self.wall, seen))
     }
 
-    /// Whether the watch shows that the node of a pod takes no pods, or is about to go.
+    /// Whether the watch shows that the pod's node is cordoned or will be removed.
     fn node_goes(&self, pod: &PodFacts) -> bool {
         let signal = |node: &Arc<str>| self.nodes.signal(node);
         self.nodes.last_seen().is_closed(pod.node.as_ref()) || pod.node.as_ref().and_then(signal).is_some()
     }
 
-    /// How a pod stands in its zone of each target group that it `leaves`; others that depart do not count.
+    /// The state of the pod's zone in the target group of each binding that `leaves` selects. Pods that `departs`
+    /// selects do not count as healthy.
     pub(super) fn zones(
         &self,
         pod: &ObjectKey,
@@ -98,7 +99,7 @@ impl<'a> Surroundings<'a> {
             if self.is_paused(pod, binding, &target) {
                 return None;
             }
-            // A new leader has not read it yet: it might be.
+            // A new leader has not read the target group yet, so the target may serve.
             let unread = group.observation().last_read().is_none();
             let counts = |(other, owner): &(&Target, &ObjectKey)| {
                 *owner != pod
@@ -117,8 +118,9 @@ impl<'a> Surroundings<'a> {
         zones.collect()
     }
 
-    /// Whether a pod is its namespace's only target of a group that serves, but for others that depart. Nobody waits for one that
-    /// would leave early; taken out, it would be missed until its eviction lets another one come.
+    /// Whether a pod is its namespace's only serving target of a target group, not counting departing pods. Nobody
+    /// waits for a pod that is deregistered early, so this one remains registered until its eviction allows a
+    /// replacement.
     pub(super) fn is_last_that_serves(&self, pod: &ObjectKey, departs: impl Fn(&ObjectKey) -> bool) -> bool {
         self.targets_of(pod).iter().any(|(bound, arn, target)| {
             let Some(group) = self.groups.get(arn).filter(|_| !bound.paused) else { return false };
@@ -132,8 +134,8 @@ impl<'a> Surroundings<'a> {
         })
     }
 
-    /// Whether a pod is healthy in a group, as far as the last read shows: also one that a zonal shift keeps from serving,
-    /// since the shift ends without it.
+    /// Whether the last read shows that a pod is healthy in a target group. A target that does not serve because of a
+    /// zonal shift counts too, because the shift may end at any time.
     pub(super) fn is_healthy_in(&self, arn: &TargetGroupArn, pod: &ObjectKey) -> bool {
         let Some(group) = self.groups.get(arn) else { return false };
         let mut targets = self.index.pods().bound(pod).into_iter();
@@ -143,8 +145,8 @@ impl<'a> Surroundings<'a> {
         })
     }
 
-    /// Whether nothing is written about this target of a pod: neither this binding nor another one that it has it through
-    /// lets that be.
+    /// Whether Headgate makes no calls about this target of a pod: every binding that gives it to the pod is paused, or
+    /// Headgate is.
     fn is_paused(&self, pod: &ObjectKey, binding: &Binding, target: &Target) -> bool {
         let Some(group) = self.groups.get(&binding.key.group) else { return binding.policy.paused };
         match group.registrations().is_paused_for(target, pod) {
@@ -153,7 +155,7 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// How a pod is bound that is this target, or would be.
+    /// The place of a pod that is, or would be, this target.
     fn place(&self, pod: &ObjectKey, binding: &Binding, target: Target) -> Place {
         let paused = self.is_paused(pod, binding, &target);
         let bound = BoundTo { balancer: binding.balancer, hold: binding.policy.hold, paused };
@@ -165,21 +167,20 @@ impl<'a> Surroundings<'a> {
         bound.filter_map(|(binding, target)| Some(self.place(pod, binding, target.ok()?))).collect()
     }
 
-    /// Where a pod is a target, or would be if it were not taken out.
+    /// The places in which a pod is a target, or would be if it were not deregistered.
     pub(super) fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<Place> {
         let bound = self.index.pods().bound_but_for_leaving(pod).into_iter();
         bound.map(|(binding, target)| self.place(pod, binding, target)).collect()
     }
 
-    /// The hold that is asked for by something which may turn out to bind a pod, when its target group has been looked
-    /// up.
+    /// The hold of a binding that may yet apply to the pod, because its target group is still being looked up.
     pub(super) fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
         self.services.origins().pending(&pod.key.namespace, &pod.labels, self.leads)
     }
 
-    /// The hold that counts for a pod which is bound to nothing, if a load balancer may send to it all the same.
+    /// The hold of a pod without bindings, if a load balancer may send to it nevertheless.
     fn may_be_sent_to(&self, pod: &PodFacts, was_noted: bool) -> Option<Hold> {
-        // It starts, unless what is seen of it is older than what is known.
+        // The pod has just started, unless the watch lags.
         if pod.ips.is_empty() && !was_noted && !self.has_elsewhere(pod) {
             return None;
         }
@@ -187,18 +188,18 @@ impl<'a> Surroundings<'a> {
         let left = if self.leads {
             left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network)
         } else {
-            // Its removal may be held for as long as nothing replaces it, and only a leader knows. An open gate, or the
-            // ledgers, say to a replica that started since that it was a target.
+            // The deregistration may wait for a replacement; only a leader knows that. A replica that started later
+            // learns from an open gate or from the ledgers that the pod was a target.
             let was_bound = left.is_some() || was_noted;
             was_bound || pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips))
         };
         let mut bound = self.index.pods().bound(&pod.key).into_iter();
-        // It may have been readier before this replica has seen it; or the leader has not seen it ready, or keeps it for its
-        // zones, and so has not taken it out.
+        // The pod may have become unready before this replica saw it ready. Or the leader has not seen that yet, or
+        // keeps the pod for its zones, so that the pod is still registered.
         let is_unready = |target: &Result<Target, Cause>| target.is_err_and(Cause::is_of_readiness);
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
-        // A leader knows besides what the ledger has told it, or what it has taken out for another reason.
+        // A leader also knows the content of the ledger, and the deregistrations that it made for other reasons.
         let is_known_of = || {
             !self.lingering(pod).is_zero()
                 || !self.left_of(pod).is_empty()
@@ -208,16 +209,16 @@ impl<'a> Surroundings<'a> {
         known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
     }
 
-    /// Whether the leader before had a pod at an address that it has not, as far as is seen. It may have got it since, and
-    /// what is seen be older; or it has lost it, and others are there.
+    /// Whether the previous leader had the pod at an address that this replica does not see on it. Either the watch
+    /// lags, or the pod has lost the address and another pod may have it.
     pub(super) fn has_elsewhere(&self, pod: &PodFacts) -> bool {
         let mut groups = self.groups.these(Which::OfPod(&pod.uid));
         groups.any(|(_, group)| group.registrations().has_elsewhere(&pod.uid, &pod.ips))
     }
 
-    /// For how long load balancers may still send to a pod for what was taken out before, also at an address that it seems to
-    /// have no more: what is seen of that may be what was a moment ago. What the ledger says was taken out before it was
-    /// written on the pod that all was, that covers.
+    /// How long load balancers may still send to a pod after earlier deregistrations. An address that the pod no longer
+    /// shows counts too, because the watch may lag. A deregistration in the ledger does not count if the pod has a
+    /// later record that all its targets are deregistered.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
         let noted = pod.leaving.as_deref().and_then(|leaving| leaving.out_at(self.wall));
         let is_covered =
@@ -234,8 +235,8 @@ impl<'a> Surroundings<'a> {
         left.chain(returned).max().unwrap_or_default()
     }
 
-    /// For how long load balancers may go on sending to a pod that is a target, or will be one, if it were taken out now. Not
-    /// of one that is not to be held.
+    /// How long load balancers would keep sending to a pod that is or will be a target, if it were deregistered now.
+    /// `None`: the pod needs no hold.
     pub(super) fn would_be_sent_to(&self, pod: &PodFacts) -> Option<Duration> {
         let places = self.targets_of(&pod.key).into_iter().chain(self.left_of(pod));
         let bounds = &self.rules.bounds;
@@ -243,8 +244,8 @@ impl<'a> Surroundings<'a> {
         places.max().or_else(|| self.may_yet_bind(pod).map(|_| bounds.network))
     }
 
-    /// Where AWS may have a target of a pod besides, for which it is not bound any more: its removal is under way, for
-    /// whatever reason; as of one that another leader has registered again before it saw that the pod leaves.
+    /// Further targets of a pod that AWS may have although the pod is no longer bound to them: their deregistration is
+    /// in progress. For example, another leader registered one before it saw that the pod should be evicted.
     pub(super) fn left_of(&self, pod: &PodFacts) -> Vec<Place> {
         let targets = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
             group.registrations().all_of(&pod.uid, &pod.ips).map(move |(target, asked)| {
@@ -255,7 +256,7 @@ impl<'a> Surroundings<'a> {
         targets.collect()
     }
 
-    /// Where a pod is out by the word of a ledger alone, as long as no read has shown that.
+    /// The targets of a pod that are deregistered according to a ledger alone, until a read confirms it.
     pub(super) fn said_out_of(&self, pod: &PodFacts) -> Vec<(TargetGroupArn, Target)> {
         let said = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
             group.registrations().said_out_of(&pod.uid).map(move |target| (arn.clone(), *target))
@@ -263,8 +264,8 @@ impl<'a> Surroundings<'a> {
         said.collect()
     }
 
-    /// From where a pod is taken out that is a target in these places, and for how long the load balancers may go on sending
-    /// after that. What AWS has of it besides is added when it is looked at next.
+    /// The targets to deregister for a pod in these places, and how long the load balancers may keep sending
+    /// afterwards. Further targets that AWS has are added at the next check.
     pub(super) fn taken_out(
         &self,
         pod: &PodFacts,
@@ -280,8 +281,8 @@ impl<'a> Surroundings<'a> {
         self.nodes.last_seen().zone(self.index.pods().get(pod)?.node.as_ref())
     }
 
-    /// How many other pods that `binding` selects there are in a zone, or may come to be: also those that are starting or not
-    /// scheduled yet, and those that go, since others come for them.
+    /// How many other pods that `binding` selects are, or may come to be, in a zone. Pods that start or are not
+    /// scheduled yet count, and so do pods that terminate, because replacements will start.
     fn others_in(&self, zone: &Arc<str>, binding: &Binding, pod: &ObjectKey) -> usize {
         let here = self.index.pods().of(&pod.namespace).filter(|other| {
             other.key != *pod
@@ -292,24 +293,24 @@ impl<'a> Surroundings<'a> {
         here.count()
     }
 
-    /// Whether a pod that is `bound` like this keeps itself alive for long enough, as far as is known here.
+    /// Whether the hold of a pod with the bindings `bound` is long enough, as far as is known here.
     pub(super) fn has_its_hold(&self, pod: &ObjectKey, bound: &[BoundTo]) -> bool {
         self.index.pods().get(pod).is_some_and(|facts| has_hold(facts, bound))
     }
 }
 
-/// Whether the last read of a target group shows that a target serves. One under a zonal shift does not.
+/// Whether the last read of a target group shows that a target serves. During a zonal shift it does not.
 fn serves(group: &Group, target: &Target) -> bool {
     group.observation().state(target) == Some(HealthState::Healthy)
 }
 
-/// The same of one that serves on when another one goes.
+/// Whether a target serves, and has not been changed since the last read.
 fn serves_on(group: &Group, target: &Target) -> bool {
     let counts = |read| group.registrations().is_untouched_since(target, read);
     serves(group, target) && group.observation().last_read().is_some_and(counts)
 }
 
-/// What was said of where a pod is.
+/// The bindings of these places.
 pub fn bound(places: &[Place]) -> Vec<BoundTo> {
     places.iter().map(|(bound, ..)| *bound).collect()
 }

@@ -1,32 +1,32 @@
-//! The zone guard: a healthy pod does not leave its zone of a target group with fewer healthy targets than is asked for,
-//! while a replacement there may yet become healthy.
+//! The zone guard. It keeps a healthy pod registered if its zone of a target group would have fewer healthy targets
+//! without it than the binding asks for, while a replacement there may become healthy.
 //!
-//! A load balancer that does not send across zones has nothing to send to in a zone without a healthy target, and clients
-//! that are pinned to the zone are lost. Pods are let go one after the other: those that were let go before count as gone
-//! already. It ends after [`Limits::patience`](crate::model::eviction::Limits::patience) from the first request: a zone in which nothing
-//! can start must not hold up a drain for ever.
+//! A load balancer without cross-zone load balancing has no target in a zone without a healthy one, and clients that
+//! are pinned to the zone fail. Evictions are allowed one after the other: pods whose eviction was allowed before no
+//! longer count. The wait ends [`Limits::patience`](crate::model::eviction::Limits::patience) after the first request,
+//! so that a zone in which nothing can start does not block a drain forever.
 
 use std::time::Duration;
 
 use crate::model::Cause;
 
-/// How a pod stands in its zone of one target group.
+/// The state of a pod's zone in one target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Whether its target serves. Under a zonal shift none does there, so the zone is not guarded then.
+    /// Whether the target of the pod serves. During a zonal shift it does not, so the zone is not guarded.
     pub(super) serves: bool,
     /// How many healthy targets should remain in the zone.
     pub(super) least: usize,
-    /// How many other targets serve there, those left out that were let go before.
+    /// How many other targets serve there, without those whose eviction was allowed before.
     pub(super) healthy: usize,
-    /// How many other pods there are that are targets there, are about to be, or were until now.
+    /// How many other pods are, will be or recently were targets there.
     pub(super) others: usize,
-    /// Whether a node of the zone takes new pods.
+    /// Whether a node of the zone accepts new pods.
     pub(super) has_room: bool,
 }
 
 impl Zone {
-    /// Whether there is anything to wait for: a pod that is alone in its zone has no replacement there before it goes.
+    /// Whether the guard applies. A pod that is alone in its zone gets no replacement there before it terminates.
     pub const fn is_guarded(&self) -> bool {
         self.least > 0 && self.others > 0
     }
@@ -36,7 +36,7 @@ impl Zone {
     }
 }
 
-/// Whether a pod may leave these zones, `waited` after it was asked to for the first time, or why it has to wait.
+/// Whether a pod may leave these zones `waited` after its first request, or why it has to wait.
 pub fn may_leave(zones: &[Zone], waited: Duration, patience: Duration) -> Result<Cause, Cause> {
     let mut thin = zones.iter().filter(|zone| zone.would_be_thin()).peekable();
     if thin.peek().is_none() {

@@ -1,9 +1,9 @@
-//! The pods whose gate is not as it should be, and what is written to them when.
+//! The pods whose gate is not in its desired state, and when to write what to each.
 //!
-//! A pod enters when its gate is closed, or open for an IP that it has no more, and leaves when its status shows what
-//! it should. It is judged again when something happens to it, to a target group it waits for or to a binding of its
-//! namespace. What turns a gate is written at once; why it is still closed only after a moment, so that most pods are
-//! written to once, and not for each word of the load balancer.
+//! A pod is added when its gate is closed, or open for an IP that the pod no longer has. It is removed when its status
+//! shows the desired state. Headgate judges it again when something happens to it, to a target group that it waits for,
+//! or to a binding of its namespace. Headgate opens or closes a gate at once. It explains why a gate is closed only
+//! after a moment, so it writes to most pods once, and not for each health state.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,71 +25,71 @@ use crate::{
     multimap::Multimap,
 };
 
-/// So many conditions are written at once.
+/// The maximum number of concurrent writes.
 const WRITES: usize = 8;
-/// A gate that has been closed for so long, though its pod has an IP, is told to the user.
+/// If a gate has been closed for this long although its pod has an IP, Headgate reports it to the user.
 const LONG: Duration = Duration::from_secs(5 * 60);
 
-/// What has happened.
+/// An event that may matter to gates.
 #[derive(Clone, Copy, Debug)]
 pub enum Touched<'a> {
     Pod(&'a ObjectKey),
     Gone(&'a ObjectKey, &'a Uid),
     Group(&'a TargetGroupArn),
-    /// Something about what binds the pods of a namespace.
+    /// An event about the bindings of the pods in a namespace.
     Namespace {
         name: &'a Arc<str>,
-        /// Whether other things bind them than before, or may.
+        /// Whether other bindings select them than before, or may.
         changed: bool,
-        /// Whether the namespace has come to be selected.
+        /// Whether the namespace has become selected.
         selected: bool,
     },
-    /// Every watch has listed, perhaps since long.
+    /// Every watch has listed, now or earlier.
     Listed,
 }
 
-/// What is to be done.
+/// An action for the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Read this target group soon: a gate waits for what the next read shows.
+    /// Read this target group soon: a gate waits for the result of the next read.
     Read(TargetGroupArn),
-    /// Read it less and less soon: a gate waits for a target that should become healthy, and nobody knows when.
+    /// Read it at growing intervals: a gate waits for a target that should become healthy at an unknown time.
     Expect(TargetGroupArn),
-    /// Read it once and again, and then less and less often: a gate has come to wait for a target that cannot become
-    /// healthy yet.
+    /// Read it soon, and then less and less often: a gate has begun to wait for a target that cannot become healthy
+    /// yet.
     Stir(TargetGroupArn),
     Write(RequestId, GateWrite),
     Tell(ObjectKey, Uid, News),
-    /// Count how long after the read that called its targets healthy a gate was opened.
+    /// Record the time from the read that showed the pod's targets healthy to the opening of its gate.
     Count(Duration),
 }
 
-/// What users are told of a gate; with the message of its condition, or why Kubernetes refuses it.
+/// A report to users about a gate, with the message of its condition, or why Kubernetes rejects the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It has been closed for so long.
+    /// The gate has been closed for this long.
     StillClosed(Duration, String),
-    /// It has opened after so long, and that it was closed was told.
+    /// The gate has opened after this long, and Headgate had reported that it was closed.
     OpenedLate(Duration, String),
-    /// It has opened though nothing binds the pod.
+    /// The gate has opened although no binding selects the pod.
     WithoutBinding(String),
-    /// It has opened though the health of its targets could not be read.
+    /// The gate has opened although the health of its targets could not be read.
     Unreadable(String),
-    /// Kubernetes refuses to have it written.
+    /// Kubernetes rejects the write.
     Refused(Box<str>),
 }
 
-/// How a gate that waits wants the target group of a binding to be read; `runs`: the containers of its pod are ready;
-/// `is_new`: it did not wait for that before.
+/// How a waiting gate wants the target group of a binding to be read. `runs`: the containers of its pod are ready.
+/// `is_new`: the gate did not wait for this reason before.
 fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
     let group = || bound.group.clone();
     match bound.stands {
-        // It will be another by itself, within minutes.
+        // This changes within minutes, without another event.
         Stands::Unread(_)
         | Stands::Read(Health { state: HealthState::Initial | HealthState::Draining, .. }) => {
             Some(Due::Read(group()))
         }
-        // What it waits for is no read, and one follows; or it does not wait.
+        // The gate waits for something other than a read, and a read follows. Or it does not wait.
         Stands::NoTarget(_)
         | Stands::Unregistered
         | Stands::LeftToItsNode
@@ -100,40 +100,40 @@ fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
     }
 }
 
-/// All pods whose gate is not as it should be. See the module.
+/// All pods whose gate is not in its desired state. See the module.
 #[derive(Clone, Debug, Default)]
 pub struct Gates {
     waiting: BTreeMap<ObjectKey, Waiting>,
     by_group: Multimap<TargetGroupArn, ObjectKey>,
-    /// To be judged now, and then.
+    /// The pods to judge now. Those to judge later are in `agenda`.
     dirty: BTreeSet<ObjectKey>,
     agenda: Agenda,
     ready: Agenda<(Urgency, Moment)>,
-    /// How many are being written.
+    /// The number of writes in flight.
     in_flight: usize,
-    /// What is being written to the gates of pods that nothing is known of meanwhile: they may come again.
+    /// Writes in flight to pods whose gates are not tracked any more. The pods may appear again.
     forgotten: BTreeMap<(ObjectKey, Uid), (RequestId, Condition)>,
-    /// Whether Kubernetes has refused a write, and none has succeeded since.
+    /// Whether Kubernetes has rejected a write, and accepted none since.
     refused: bool,
-    /// When what binds the pods of each namespace has changed last.
+    /// When the bindings of the pods of each namespace have changed last.
     bindings_changed: BTreeMap<Arc<str>, Moment>,
     /// When every watch had listed.
     synced: Option<Moment>,
-    /// How long the gate of a pod waits for a binding that is not there.
+    /// How long the gate of a pod waits for a missing binding.
     patience: Duration,
-    /// For how long the health of registered targets must have been unreadable for a first opening without it.
+    /// How long the health of registered targets must be unreadable before a gate opens for the first time without it.
     unread_for: Option<Duration>,
     seed: u64,
 }
 
 impl Gates {
-    /// None. `patience`: for how long a gate waits for a binding that is not there; `unread_for`: for health that cannot
-    /// be read; `seed` is for jitter.
+    /// Starts without pods. `patience`: how long a gate waits for a missing binding. `unread_for`: how long it waits
+    /// for health that cannot be read. `seed`: for jitter.
     pub fn new(patience: Duration, unread_for: Option<Duration>, seed: u64) -> Self {
         Self { patience, unread_for, seed, ..Self::default() }
     }
 
-    /// A pod looks like this now; `before` is what it looked like, `ours` whether its namespace is selected.
+    /// Takes in the present state of a pod. `before`: its earlier state. `ours`: whether its namespace is selected.
     pub fn saw(&mut self, pod: &PodFacts, before: Option<&PodFacts>, ours: bool, now: Moment) {
         let Some(gate) = pod.gate.as_deref().filter(|_| pod.goes().is_none()) else {
             self.forget(&pod.key);
@@ -142,12 +142,12 @@ impl Gates {
         if self.waiting.get(&pod.key).is_some_and(|waiting| waiting.uid != pod.uid) {
             self.forget(&pod.key);
         }
-        // Nobody says for which IP a gate is open that somebody else has opened, but for its change.
+        // If another program has opened a gate, only a change of the IP shows that it is open for another one.
         let ip_before = before.and_then(|before| before.ips.first());
         let moved =
             ip_before.is_some_and(|ip| pod.ips.first() != Some(ip)) && gate.shown == Shown::Open(None);
         let right = !moved && gate.shown.is_open_for(&pod.ips);
-        // What is being written is waited for: it may change what is shown here.
+        // Wait for a write in flight: it may change what the status shows.
         let stays = |waiting: &Waiting| waiting.stays(gate.shown) || waiting.in_flight.is_some();
         if right && !gate.unread && !self.waiting.get(&pod.key).is_some_and(stays) {
             self.forget(&pod.key);
@@ -173,7 +173,7 @@ impl Gates {
         self.dirty.insert(pod.key.clone());
     }
 
-    /// What is known of the gate of a pod that waits from now on, if it did not before.
+    /// The entry of a pod. Without one, the pod waits from now on.
     fn of(&mut self, pod: &PodFacts, now: Moment) -> &mut Waiting {
         let begin = || {
             let in_flight = self.forgotten.remove(&(pod.key.clone(), pod.uid.clone()));
@@ -182,7 +182,7 @@ impl Gates {
         self.waiting.entry(pod.key.clone()).or_insert_with(begin)
     }
 
-    /// The pod is gone, or nothing is to be done about its gate any more.
+    /// Forgets a pod that was deleted, or whose gate needs nothing any more.
     fn forget(&mut self, pod: &ObjectKey) {
         self.dirty.remove(pod);
         self.agenda.put(pod, None);
@@ -192,15 +192,15 @@ impl Gates {
         self.forgotten.extend(waiting.in_flight.map(|written| ((pod.clone(), waiting.uid), written)));
     }
 
-    /// A target of this pod was taken out from here and is to be registered again: if its gate is open, or about to be,
-    /// it has to be closed before, and the pod to be healthy anew. `asked`: that was said already. Says whether it is
-    /// (still) open.
+    /// Headgate has deregistered a target of this pod and will register it again. If the gate is open, or about to
+    /// open, it must be closed first, and the pod must become healthy again. `asked`: the caller has asked for this
+    /// before. Returns whether the gate is (still) open.
     pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
         let gate = pod.gate.as_deref().filter(|_| pod.goes().is_none());
         let Some(gate) = gate else { return false };
         let waiting = self.waiting.get(&pod.key).filter(|waiting| !waiting.gone);
         let is_open = matches!(gate.shown, Shown::Open(_)) || waiting.is_some_and(Waiting::may_be_opened);
-        // It was judged since, and stays open for the other targets of the pod, or for none.
+        // The gate was judged since, and remains open for the other targets of the pod, or without a target.
         let stays_open =
             cfg!(feature = "claims") && asked && waiting.is_none_or(|waiting| waiting.closing.is_none());
         let is_closed = stays_open || (asked && waiting.is_some_and(Waiting::was_closed));
@@ -212,7 +212,7 @@ impl Gates {
         if waiting.closing != Some(Cause::RegisteredAgain) {
             (waiting.shown, waiting.open.unread) = (gate.shown, gate.unread);
             waiting.ip = pod.ips.first().copied();
-            // What was only explained while the gate opened says nothing.
+            // A write that only explained why the gate was closed does not show that it is closed now.
             waiting.said.take_if(|(said, _)| !said.open);
             waiting.closing = Some(Cause::RegisteredAgain);
             self.dirty.insert(pod.key.clone());
@@ -220,7 +220,7 @@ impl Gates {
         true
     }
 
-    /// Something has happened that may matter.
+    /// Takes in an event that may matter to gates.
     pub fn touch(&mut self, what: Touched<'_>, now: Moment) {
         match what {
             Touched::Pod(pod) if self.waiting.contains_key(pod) => _ = self.dirty.insert(pod.clone()),
@@ -247,12 +247,12 @@ impl Gates {
         }
     }
 
-    /// The same of a leader, whose term begins: all are judged.
+    /// A copy for a leader whose term begins. The leader judges all pods.
     pub fn begin(&self) -> Self {
         Self { dirty: self.waiting.keys().cloned().collect(), ..self.clone() }
     }
 
-    /// The pods to be judged now.
+    /// The pods to judge now.
     fn take_dirty(&mut self, now: Moment) -> Vec<ObjectKey> {
         while let Some(pod) = self.agenda.take(now) {
             self.dirty.insert(pod);
@@ -260,13 +260,14 @@ impl Gates {
         std::mem::take(&mut self.dirty).into_iter().collect()
     }
 
-    /// What should be in the status of a pod, if its gate is not as it should be, and since when for that reason.
+    /// The condition that the status of a pod should show, if its gate is not in its desired state, and since when it
+    /// has this reason.
     pub fn should_show(&self, pod: &ObjectKey) -> Option<(Condition, Moment)> {
         self.waiting.get(pod)?.should_show()
     }
 
-    /// Judges the pods that something has happened to, by what is known of each (`None`: it is not there), and says what
-    /// is to be done; each write has an `id`.
+    /// Judges the pods that something has happened to, and returns what is due. `case` returns the facts about a pod,
+    /// or `None` if the pod does not exist. Each write gets an `id`.
     pub fn judge<'a>(
         &mut self,
         case: impl Fn(&ObjectKey) -> Option<Case<'a>>,
@@ -285,7 +286,7 @@ impl Gates {
             }
             let changed = self.bindings_changed.get(&pod.namespace).copied();
             let settled = changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max);
-            // One that was open before is closed for a reason, and waits for the load balancer's word.
+            // A gate that was open before was closed for a reason, and waits for the load balancer.
             let unread_for = self.unread_for.filter(|_| !waiting.open.before);
             let terms = Terms { gives_up: settled + self.patience, unread_for };
             let verdict = judge(&case, &terms, now);
@@ -302,7 +303,8 @@ impl Gates {
         due
     }
 
-    /// The verdict on a pod, which waits for these target groups. Gives what the user should be told now.
+    /// Takes in the verdict on a pod, and the target groups that it waits for. Returns a report to the user if one is
+    /// due.
     fn judged(
         &mut self,
         pod: &ObjectKey,
@@ -311,9 +313,9 @@ impl Gates {
         now: Moment,
     ) -> Option<News> {
         let waiting = self.waiting.get_mut(pod)?;
-        // What was to close it is over.
+        // The reason to close the gate does not hold any more.
         waiting.closing.take_if(|reason| verdict.open && *reason == Cause::RegisteredAgain);
-        // An open gate is not closed for what the load balancer says.
+        // The health that the load balancer reports never closes an open gate.
         let stays_open = waiting.closing.is_none();
         let is_as_it_should_be = waiting.is_open() && (verdict.open || stays_open) && !waiting.is_unread();
         if is_as_it_should_be && waiting.in_flight.is_none() {
@@ -340,7 +342,7 @@ impl Gates {
         tell.then_some(News::StillClosed(waited, message))
     }
 
-    /// Puts down when the pod is to be looked at again, or that something is to be written.
+    /// Schedules when to judge the pod again, or queues a write that is due.
     fn schedule(&mut self, pod: &ObjectKey, now: Moment) {
         let Some(waiting) = self.waiting.get(pod) else { return };
         let look_again = waiting.verdict.as_ref().and_then(|(verdict, _)| verdict.look_again);
@@ -359,7 +361,7 @@ impl Gates {
         self.ready.put(pod, ready);
     }
 
-    /// What is to be written now, if anything.
+    /// The next write, if one is due.
     fn write(&mut self, id: impl FnOnce() -> RequestId) -> Option<Due> {
         if self.in_flight >= WRITES {
             return None;
@@ -373,7 +375,7 @@ impl Gates {
         Some(Due::Write(id, GateWrite { pod, uid: waiting.uid.clone(), condition, since }))
     }
 
-    /// A write to this pod has ended. Gives what is to be done.
+    /// A write to this pod has ended. Returns what is due.
     pub fn written(
         &mut self,
         pod: &ObjectKey,
@@ -407,7 +409,7 @@ impl Gates {
                 {
                     due.push(Due::Count(now.since(*since)));
                 }
-                // One that was sent before the gate was to be closed says nothing of what is there now.
+                // A write that was sent before the gate had to be closed does not show that it is closed now.
                 let is_of_before = waiting.closing == Some(Cause::RegisteredAgain)
                     && !condition.open
                     && condition.reason != Cause::RegisteredAgain;
@@ -418,7 +420,7 @@ impl Gates {
             Err(failure) => {
                 waiting.backoff.failed(now);
                 waiting.see_closed();
-                // It is told when that begins.
+                // Headgate reports rejections only when they begin.
                 if failure.is_lasting() && !std::mem::replace(&mut self.refused, true) {
                     due.push(Due::Tell(pod.clone(), waiting.uid.clone(), News::Refused(failure.message)));
                 }
@@ -427,7 +429,7 @@ impl Gates {
         due
     }
 
-    /// When a pod is to be judged again.
+    /// When a pod must be judged again.
     pub fn next_due(&self) -> Option<Moment> {
         self.agenda.next_due()
     }

@@ -1,4 +1,4 @@
-//! May the gate of a pod be open? The one rule, pure, with a reason and a sentence.
+//! The one rule: may the gate of a pod be open? It is pure, and returns a reason and a sentence.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::model::{
     health::NOT_IN_USE,
 };
 
-/// A target that was never read although the time for that is over is looked at again after so long.
+/// If the wait for the health of a target is over and no read was tried, Headgate decides again after this time.
 const NOT_TRIED: Duration = Duration::from_secs(5);
 
 const LEFT_TO_ITS_NODE: &str = "not registered: its node is drained without evicting it";
@@ -18,7 +18,7 @@ fn wait(reason: Cause, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
 }
 
-/// The decision.
+/// Decides whether the gate may be open.
 pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     let Some(ip) = case.ip else { return wait(Cause::NoIp, "the pod has no IP yet") };
     let told: Vec<(bool, Cause, String)> = case.bound.iter().map(|bound| tell(bound, terms, now)).collect();
@@ -58,7 +58,7 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     let (reason, said) = match given_up {
         Some(given_up) if !is_told(&Cause::HealthUnreadable) => (Cause::NothingBound, given_up),
         given_up => {
-            // The most remarkable one, if there is one.
+            // The most important of these reasons, if there is one.
             let remarkable =
                 [Cause::HealthUnreadable, Cause::NodeDisrupted, Cause::TargetGroupUnused, Cause::ZonalShift];
             let reason = remarkable.into_iter().find(is_told).unwrap_or(Cause::TargetsHealthy);
@@ -69,9 +69,9 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     Verdict { open: true, reason, message: open_for(ip) + &said, look_again: None }
 }
 
-/// What the pod should be bound to, and is not.
+/// The binding that the pod should have and does not have.
 fn missing(case: &Case<'_>) -> Option<String> {
-    // Nothing more will bind it.
+    // The pod will get no more bindings.
     if case.bound.iter().any(|bound| bound.stands == Stands::LeftToItsNode) {
         return None;
     }
@@ -97,7 +97,8 @@ fn missing(case: &Case<'_>) -> Option<String> {
     case.bound.is_empty().then(|| "no Service or TargetBinding selects the pod".to_owned())
 }
 
-/// When all that a gate waits for will have been unreadable for long enough, if it waits for nothing else.
+/// When the health of all targets that a gate waits for will have been unreadable for the patience. `None`: the gate
+/// waits for something else.
 fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment> {
     let unread_for = terms.unread_for?;
     let mut latest = None;
@@ -109,7 +110,7 @@ fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment
     latest
 }
 
-/// What one binding says: whether the gate may be open, and why.
+/// The result of one binding: whether the gate may be open, and why.
 fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     let group = bound.group.name();
     let place = match bound.target {
@@ -140,7 +141,7 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     (open, reason, format!("{place}: {said}"))
 }
 
-/// The same of what a read says.
+/// The result for the health that a read shows.
 fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'static, str>) {
     let reason = match health.state {
         HealthState::ZonalShift => {

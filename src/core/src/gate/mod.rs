@@ -1,36 +1,39 @@
-//! The readiness gate: a pod counts as ready only once the load balancer says that it is healthy.
+//! The readiness gate: a pod becomes ready only when the load balancer reports its targets healthy.
 //!
-//! * **Owns** the pods whose gate is not as it should be, and what is written to them.
-//! * **Flow.** A pod that is seen ([`Gates::saw`]) waits until its gate is as it should be. Each step those are judged that
-//!   something has happened to, and what is due is said ([`Due`]): reads, writes, and what users are told.
-//! * **Assumes** that whoever changes something that a gate waits for says so ([`Gates::touch`]); that what is known of a
-//!   pod is told when it is judged; and that the gate of a pod whose target is put back is asked for ([`Gates::close`]).
+//! * **Owns** the pods whose gate is not in its desired state, and the writes to them.
+//! * **Flow.** [`Gates::saw`] takes in each pod. The pod waits until its gate is in its desired state. In each step,
+//!   [`Gates::judge`] judges the pods that something has happened to, and returns what is due ([`Due`]): reads, writes
+//!   and reports to users.
+//! * **Assumes** that the caller reports each change that a gate may wait for ([`Gates::touch`]), provides the facts
+//!   about a pod when it is judged, and asks for the gate of a pod whose target will be registered again
+//!   ([`Gates::close`]).
 //!
-//! ONE condition, [`OWN_GATE`](crate::model::readiness::OWN_GATE), for all bindings of a pod. It belongs to the pod's UID and
-//! IP, and to the registration that was made from here for the two:
+//! One condition, [`OWN_GATE`](crate::model::readiness::OWN_GATE), covers all bindings of a pod. It belongs to the
+//! pod's UID and IP, and to the registration that this Headgate made for them:
 //!
-//! * It is true when every target of the pod is healthy in a read that began after its own registration had been
-//!   answered, see [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
-//! * With a patience it also becomes true for the first time (`HealthUnread`) when AWS has taken each registration from
-//!   this leader, and since then, for that long, no read was answered and one has failed. It says so until the targets are
-//!   seen healthy, and counts for nothing else. What is false after it was true says so in its message for whoever leads
-//!   next: that is never its first time.
-//! * It is false again only when the pod gets another IP, or when Headgate registers a target again that it had taken
-//!   out itself, before it does so; never because the load balancer has come to call the pod unhealthy, nor because a
-//!   Service was changed: either could take all pods of a Service out of service at once.
-//! * Without a binding it opens when all watches have listed, and some time after the pod was first seen and the
+//! * It becomes true when every target of the pod is healthy in a read that began after AWS had answered the target's
+//!   registration, see [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
+//! * With `--gate-patience`, it also becomes true for the first time with the reason `HealthUnread`. AWS must have
+//!   accepted each registration from this leader, and for this time since then no read was answered and one has
+//!   failed. The condition keeps that reason until a read shows the targets healthy. Such an opening counts for nothing
+//!   else. If the condition was true and is false now, its message tells the next leader, so this rule does not apply
+//!   again.
+//! * It becomes false again only when the pod gets another IP, or before Headgate registers a target again that
+//!   Headgate itself had deregistered. It never becomes false because the load balancer reports the pod unhealthy, or
+//!   because a Service changes: either could make all pods of a Service unready at once.
+//! * Without a binding, it becomes true some time after all watches have listed, the pod was first seen, and the
 //!   bindings of its namespace changed last.
-//! * It is left alone in a namespace that is not selected, which may be another installation's; a pod that waited there
-//!   while the namespace was selected is seen to all the same.
+//! * Headgate leaves it alone in a namespace that is not selected, which may be another installation's. If a pod waited
+//!   there while the namespace was selected, Headgate still handles its gate.
 //!
-//! Nothing is remembered across a restart but what the condition itself says, and the ledger of what was taken out: any
-//! other pod whose gate is open for the IP it has is left alone, and every one whose gate is closed is judged anew. Who
-//! leads writes, oldest first, a few at a time; one pod that cannot be written to holds up no other.
+//! After a restart, Headgate knows only the condition itself, and the ledger's record of what was deregistered.
+//! Headgate leaves every other pod alone whose gate is open for its IP, and judges every closed gate again. The leader
+//! writes, oldest first, a few pods at a time. A pod that cannot be written to delays no other pod.
 //!
 //! ```text
-//!  judge     may it open? the one rule, with its reason and a sentence
-//!  waiting   one pod whose gate is not as it should be
-//!  gates     all of them, and what is written to them when
+//!  judge     the one rule: may the gate be open? With the reason and a sentence
+//!  waiting   one pod whose gate is not in its desired state
+//!  gates     all of these pods, and when to write what to each
 //! ```
 
 mod gates;

@@ -1,4 +1,4 @@
-//! One pod whose gate is not as it should be: what is known of it, and what is to be written when.
+//! One pod whose gate is not in its desired state: what is known of it, and when to write what.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
@@ -10,10 +10,10 @@ use crate::{
     },
 };
 
-/// Why a gate is closed is said when it has been for so long, and again at most this often.
+/// Headgate writes why a gate is closed after it was closed for this time, and then at most once in the next interval.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(3);
 const EXPLAIN_EVERY: Duration = Duration::from_secs(10);
-/// What was written should be seen by then; otherwise it is written again.
+/// The watch should show a write within this time. If it does not, Headgate writes again.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
@@ -22,40 +22,40 @@ pub(super) struct Waiting {
     pub(super) shown: Shown,
     pub(super) ip: Option<IpAddr>,
     pub(super) open: Openness,
-    /// Whether its namespace was selected while it waited; one that never was is another installation's to judge.
+    /// Whether its namespace was selected while the pod waited. If it never was, the gate is another installation's.
     pub(super) ours: bool,
-    /// When it was first seen like that.
+    /// When the pod was first seen in this state.
     pub(super) since: Moment,
-    /// Why a gate that is open for the IP it has is to be closed.
+    /// Why a gate must be closed although it is open for the pod's IP.
     pub(super) closing: Option<Cause>,
-    /// The last verdict, and since when its reason is that.
+    /// The last verdict, and since when it has this reason.
     pub(super) verdict: Option<(Verdict, Moment)>,
-    /// What was written last in this term, and when.
+    /// The last condition that was written in this term, and when.
     pub(super) said: Option<(Condition, Moment)>,
     pub(super) in_flight: Option<(RequestId, Condition)>,
-    /// The pod is gone, by the word of the API server; the watch will say so.
+    /// The API server has answered that the pod does not exist. The watch will report it too.
     pub(super) gone: bool,
     pub(super) told: bool,
     pub(super) backoff: Backoff,
     pub(super) groups: BTreeSet<TargetGroupArn>,
 }
 
-/// What is known of how it is open, or was.
+/// How the gate is open, or was.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Openness {
-    /// It shows that it is open although the health of its targets could not be read.
+    /// The condition shows that the gate is open although the health of its targets could not be read.
     pub(super) unread: bool,
-    /// It has been open before, as far as is known: for another IP, or another registration.
+    /// The gate was open before, as far as is known: for another IP, or another registration.
     pub(super) before: bool,
 }
 
-/// What is written first.
+/// The order of writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// It turns the gate.
+    /// The write opens or closes the gate.
     #[default]
     Turn,
-    /// It only says why it is closed.
+    /// The write only explains why the gate is closed.
     Explain,
 }
 
@@ -79,49 +79,50 @@ impl Waiting {
         }
     }
 
-    /// Whether there is something to do though the condition is open for the pod's IP: it is still to be closed, or shows
-    /// what it showed when it was found that it has to be.
+    /// Whether there is something to do although the condition is open for the pod's IP. The gate must still be closed,
+    /// or the condition has not changed since Headgate found that the gate must be closed.
     pub(super) fn stays(&self, shown: Shown) -> bool {
         self.closing.is_some() && (self.shown == shown || self.is_to_close())
     }
 
-    /// Whether it is to be closed because a target is put back, and has not been.
+    /// Whether the gate must be closed because a target will be registered again, and was not closed yet.
     pub(super) fn is_to_close(&self) -> bool {
         self.closing == Some(Cause::RegisteredAgain) && !self.was_closed()
     }
 
-    /// Whether a write has closed it, or said that it is, after all others.
+    /// Whether the last write has closed the gate, or recorded that it is closed, and no write in flight opens it.
     pub(super) fn was_closed(&self) -> bool {
         let opens = self.in_flight.as_ref().is_some_and(|(_, condition)| condition.open);
         !opens && self.said.as_ref().is_some_and(|(said, _)| !said.open)
     }
 
-    /// Whether a write has opened it, or may, though the watch does not show it yet.
+    /// Whether a write has opened the gate, or may have, although the watch does not show it yet.
     pub(super) fn may_be_opened(&self) -> bool {
         let writes = self.in_flight.as_ref().map(|(_, condition)| condition);
         writes.into_iter().chain(self.said.as_ref().map(|(said, _)| said)).any(|condition| condition.open)
     }
 
-    /// If it was to be closed because a target is put back, and is by now, that is done.
+    /// Clears `closing` if the gate had to be closed because a target will be registered again, and is closed now.
     pub(super) fn see_closed(&mut self) {
         let may_be_open = matches!(self.shown, Shown::Open(_)) || self.may_be_opened();
         self.closing.take_if(|reason| *reason == Cause::RegisteredAgain && !may_be_open);
     }
 
-    /// Whether it is open for the IP that the pod has, as far as is known. If it was not to be closed, what the watch
-    /// shows counts: a write that had been given up may have opened it, after another had only said why it is closed.
+    /// Whether the gate is open for the pod's IP, as far as is known. If it did not have to be closed, the status in
+    /// the watch counts: a write that was given up may have opened the gate, after another write had only explained why
+    /// it is closed.
     pub(super) fn is_open(&self) -> bool {
         let shown = self.shown.is_open_for(self.ip.as_slice());
         shown && (self.closing.is_none() || self.said.as_ref().is_none_or(|(said, _)| said.open))
     }
 
-    /// Whether it is open, as it should be, although the health of its targets could not be read: all there is to do is to
-    /// say so when that has come to be known to be good.
+    /// Whether the gate is correctly open although the health of its targets could not be read. Headgate only has to
+    /// record when the health is known to be good.
     pub(super) fn is_unread(&self) -> bool {
         self.open.unread && self.closing.is_none() && self.shown.is_open_for(self.ip.as_slice())
     }
 
-    /// What should be in the pod's status, and since when its reason is that.
+    /// The condition for the pod's status, and since when it has this reason.
     pub(super) fn should_show(&self) -> Option<(Condition, Moment)> {
         let (verdict, since) = self.verdict.as_ref()?;
         if self.is_unread() && !is_proven(verdict) {
@@ -143,7 +144,7 @@ impl Waiting {
         Some((Condition { open: verdict.open, turns, reason, message }, *since))
     }
 
-    /// When something is to be written, and how urgent it is.
+    /// When to write, and how urgent the write is.
     pub(super) fn next_write(&self, now: Moment) -> Option<(Moment, Urgency)> {
         if self.in_flight.is_some() || self.gone {
             return None;
@@ -163,11 +164,11 @@ impl Waiting {
             && !verdict.open
             && self.closing.is_none()
         {
-            // Open, though the watch does not show it yet; unless an older write has landed over ours.
+            // The gate is open, and the watch does not show it yet. Write only if an older write has landed over ours.
             let is_anothers = matches!(self.shown, Shown::Open(Some(ip)) if Some(ip) != self.ip);
             return is_anothers.then(|| ((*at + SEEN_WITHIN).max(not_before), Urgency::Turn));
         }
-        // Open for another IP is not what it should be either.
+        // A gate that is open for another IP is wrong too.
         if verdict.open || is_open || opened_for.is_some() {
             let same = said.filter(|(said, _)| {
                 said.open == verdict.open
@@ -185,7 +186,7 @@ impl Waiting {
     }
 }
 
-/// Whether it may be open, and not only because nothing could be read.
+/// Whether the gate may be open, and not only because no health could be read.
 fn is_proven(verdict: &Verdict) -> bool {
     verdict.open && verdict.reason != Cause::HealthUnreadable
 }

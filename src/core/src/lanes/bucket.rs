@@ -61,8 +61,8 @@ pub struct Token {
 }
 
 impl Token {
-    /// The same token, if its bucket is a part of a whole: it held no more tokens than the whole, from which `whole`
-    /// was taken.
+    /// The same token of a bucket that is part of another one. It counts at most as many tokens as the other bucket
+    /// held before `whole` was taken.
     pub const fn of_no_more_than(self, whole: Self) -> Self {
         Self { of: self.of.min(whole.of), ..self }
     }

@@ -1,32 +1,32 @@
-//! Whether the leader can lead, and when it gives the Lease back because it cannot.
+//! Whether the leader can lead, and when it releases the Lease because it cannot.
 //!
 //! ```text
-//!  fails, again and again ──► trouble after 10 s ──► is there a replica that could?   no ──► leads on
-//!                                                    yes ──► gives the Lease back, rests, stands for it again
+//!  repeated failures ──► trouble after 10 s ──► can another replica lead?   no ──► keeps the Lease
+//!                                                                          yes ──► releases the Lease, is in backoff
 //! ```
-//! * **Owns** what fails and since when; how long the next rest is.
-//! * **The rule.** A leader releases the Lease when something has failed for [`PATIENCE`] without success, and
-//!   another replica is ready and not in backoff. Its backoff is twice the last one, if that was recent. If all
-//!   others are in backoff, the leader keeps the Lease: they were no better a moment ago. They may try when their
-//!   backoff ends.
+//! * **Owns** what fails and since when; the length of the next backoff.
+//! * **The rule.** A leader releases the Lease when something has failed for [`PATIENCE`] without success, and another
+//!   replica is ready and not in backoff. Its backoff is twice the last one, if that was recent. If all others are in
+//!   backoff, the leader keeps the Lease: a moment ago, they could not lead either. They may try when their backoff
+//!   ends.
 //! * **Guarantees.** If all replicas are equally broken, each releases the Lease at most once in each backoff, which
-//!   grows to [`LONGEST_REST`]. A release always has a receiver.
-//! * **Caveats.** One failure is none: a watch that broke once and is silent since then works. Failures that affect
-//!   all replicas, such as a missing permission or kind, are no trouble of the leader; the caller leaves them out.
+//!   grows to [`LONGEST_REST`]. Another replica can take each released Lease.
+//! * **Caveats.** One failure is no trouble: a watch that broke once and is silent since then works. Failures that
+//!   affect all replicas, such as a missing permission or kind, do not count. The caller leaves them out.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::model::{Cause, Moment, Reason};
 
-/// A failure of this duration is a trouble.
+/// Failures that last this long are a trouble.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// And so often at least.
+/// The minimum number of failures in a trouble.
 const OFTEN: u32 = 3;
-/// Failures that lie further apart have nothing to do with one another.
+/// Failures that are further apart have nothing to do with one another.
 const APART: Duration = Duration::from_secs(30);
-/// The first rest.
+/// The first backoff.
 pub const FIRST_REST: Duration = Duration::from_secs(30);
-/// The longest.
+/// The longest backoff.
 pub const LONGEST_REST: Duration = Duration::from_secs(16 * 60);
 
 /// Failures without a success in between.
@@ -48,12 +48,12 @@ impl Streak {
 pub struct Trouble(Cause, Moment);
 
 impl Trouble {
-    /// What it is.
+    /// The reason.
     pub const fn reason(self) -> Reason {
         self.0.reason()
     }
 
-    /// Since when.
+    /// When the failures began.
     pub const fn since(self) -> Moment {
         self.1
     }
@@ -63,12 +63,12 @@ impl Trouble {
 #[derive(Clone, Debug, Default)]
 pub struct Ability {
     failing: BTreeMap<(Cause, Box<str>), Streak>,
-    /// The last rest: when it began, and its length.
+    /// The last backoff: when it began, and its length.
     rested: Option<(Moment, Duration)>,
 }
 
 impl Ability {
-    /// It has failed; `of` distinguishes what fails for the same reason.
+    /// Records a failure. `of` distinguishes failures with the same cause.
     pub fn failed(&mut self, cause: Cause, of: &str, now: Moment) {
         let new = Streak { first: now, last: now, count: 0 };
         let streak = self.failing.entry((cause, of.into())).or_insert(new);
@@ -79,26 +79,26 @@ impl Ability {
         streak.count = streak.count.saturating_add(1);
     }
 
-    /// It has worked.
+    /// Records a success.
     pub fn worked(&mut self, cause: Cause, of: &str) {
         self.failing.retain(|(failing, whose), _| *failing != cause || **whose != *of);
     }
 
-    /// What has failed for too long, the first of it.
+    /// The failures that have lasted too long. If there are several kinds, the one that began first.
     pub fn trouble(&self, now: Moment) -> Option<Trouble> {
         let troubles = self.failing.iter().filter(|(_, streak)| streak.is_trouble(now));
         let first = troubles.min_by_key(|(_, streak)| streak.first)?;
         Some(Trouble(first.0.0, first.1.first))
     }
 
-    /// Whether this leader releases the Lease now, when this many others are ready and not in backoff: why, and the
-    /// length of its own backoff.
+    /// Whether this leader releases the Lease now. `others`: how many other replicas are ready and not in backoff.
+    /// Returns why, and the length of its own backoff.
     pub fn steps_down(&mut self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
         let trouble = self.trouble(now).filter(|_| others > 0)?;
         let again = self.rested.filter(|(since, rest)| now.since(*since) <= *rest * 4);
         let rest = again.map_or(FIRST_REST, |(_, rest)| (rest * 2).min(LONGEST_REST));
         self.rested = Some((now, rest));
-        // A standby sees only watches fail.
+        // A standby notices only failing watches.
         self.failing.retain(|(cause, _), _| *cause == Cause::WatchesFail);
         Some((trouble, rest))
     }

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!  Standby ──► Loading ──────► Listing ────► Acting ──► Standby
-//!     │        the ledgers     every watch     └─ when what the leader before has written can land no more, or a request
-//!     │                                           of its own was given up: the ledgers are looked at once more
-//!     └─ when every watch has listed, and whenever one lists again: the ledgers are read, to learn which pods were targets
-//!        before, or in between
+//!     │        the ledgers     every watch     └─ reads the ledgers again when no late write can take effect:
+//!     │                                           the previous leader's, or its own that it gave up
+//!     └─ reads the ledgers when every watch has listed, and whenever one lists again,
+//!        to learn which pods were targets before or in between
 //! ```
-//! * **Owns**: what has not been listed yet; the role; which request for the ledgers is waited for, and when the next is
+//! * **Owns** what has not been listed yet; the role; which request for the ledgers is in flight, and when the next is
 //!   due.
-//! * **Guarantees**: no replica acts before everything is known; an answer to an earlier term does not count.
-//! * **Caveat.** A replica that cannot read the ledgers is still ready: what it knows without them counts.
+//! * **Guarantees.** No replica acts before everything is known. Answers to requests of an earlier term do not count.
+//! * **Caveat.** A replica that cannot read the ledgers is still ready: it uses what it knows without them.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     model::{Moment, RequestId, Scope},
 };
 
-/// A watch. All but that of nodes have to list before anything is sent.
+/// A watch. All watches except that of nodes must list before this replica acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watch {
     /// Of pods.
@@ -32,12 +32,12 @@ pub enum Watch {
     Namespaces,
     /// Of grants, if they are watched.
     Grants,
-    /// Of nodes, if there is one.
+    /// Of nodes, if they are watched.
     Nodes,
 }
 
 impl Watch {
-    /// What is watched, as Kubernetes calls it.
+    /// The resource name in Kubernetes.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Pods => "pods",
@@ -50,51 +50,51 @@ impl Watch {
     }
 }
 
-/// What this replica may do: each what those before it may, and more.
+/// What this replica may do. Each role includes the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// Watch.
     Standby,
-    /// Tell users, and load the ledgers.
+    /// Report to users, and load the ledgers.
     Loading,
-    /// Take target groups over: it has the ledgers, and not every watch has listed.
+    /// Take over target groups: it has the ledgers, but not every watch has listed.
     Listing,
     /// Call AWS, and everything else.
     Acting,
 }
 
-/// What the end of a request for the ledgers is good for.
+/// What the result of a request for the ledgers is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// This replica leads from now on: it takes over the content of the ledgers.
+    /// This replica leads from now on, and takes over the content of the ledgers.
     TakesOver,
-    /// It looks at them once more.
+    /// The leader looks at the ledgers again.
     LooksAgain,
-    /// It stands by, and learns which pods were targets before it has seen them.
+    /// The standby learns which pods were targets before it saw them.
     Learns,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// This is the request with which it learns of the ledgers, if one is in flight.
+    /// The request for the ledgers, if one is in flight.
     Standby(Option<RequestId>),
-    /// This is the request, if one is in flight.
+    /// The request for the ledgers, if one is in flight.
     Loading(Option<RequestId>),
     Leading(LookAgain),
 }
 
-/// Whether this replica knows the content of the ledgers from the time when it had seen every pod, and no list has
-/// replaced the changes since then.
+/// Whether this replica has read the ledgers after it had seen every pod. If a watch lists again, the replica has
+/// missed the changes before the list, and must read the ledgers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learnt {
-    /// It has not been answered yet.
+    /// The first request has not been answered yet.
     Unanswered,
     /// The ledgers could not be read, or were read before every pod was seen.
     Unknown,
     Known,
 }
 
-/// Whether the leader has looked for late writes: those of the earlier leader, or its own that it had given up.
+/// Whether the leader has looked for late writes: those of the earlier leader, or its own that it gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LookAgain {
     Never,
@@ -108,14 +108,14 @@ pub struct Term {
     unseen: BTreeSet<(Watch, Option<Scope>)>,
     state: State,
     learnt: Learnt,
-    /// Between tries to load the ledgers.
+    /// The backoff between attempts to load the ledgers.
     backoff: Backoff,
-    /// For how long what was given up may still land.
+    /// How long a request that was given up may still take effect.
     late: Duration,
 }
 
 impl Term {
-    /// A standby that has seen nothing of these scopes, nor of these watches of the whole cluster.
+    /// A standby without any list of these scopes, or of these watches of the whole cluster.
     pub fn new(scopes: &[Scope], besides: &[Watch], late: Duration, seed: u64) -> Self {
         let watches = [Watch::Pods, Watch::Services, Watch::Bindings];
         let of = |watch| scopes.iter().map(move |scope| (watch, Some(scope.clone())));
@@ -125,12 +125,12 @@ impl Term {
         Self { unseen, state: State::Standby(None), learnt: Learnt::Unanswered, backoff, late }
     }
 
-    /// A watch has listed; returns whether all have.
+    /// A watch has listed. Returns whether all watches have.
     pub fn listed(&mut self, watch: Watch, scope: Option<&Scope>) -> bool {
         let is_first = self.unseen.remove(&(watch, scope.cloned()));
         let says_who_is_bound = matches!(watch, Watch::Pods | Watch::Services | Watch::Bindings);
         if says_who_is_bound && !is_first && self.learnt != Learnt::Unanswered {
-            // What was in between this replica has not seen.
+            // This replica has not seen the changes before this list.
             self.learnt = Learnt::Unknown;
             if let State::Standby(asked) = &mut self.state {
                 *asked = None;
@@ -139,7 +139,7 @@ impl Term {
         self.has_listed()
     }
 
-    /// Whether every watch has listed, and the ledgers were asked for.
+    /// Whether every watch has listed, and a request for the ledgers was answered.
     pub fn is_synced(&self) -> bool {
         self.has_listed() && self.learnt != Learnt::Unanswered
     }
@@ -158,7 +158,7 @@ impl Term {
         }
     }
 
-    /// It leads from now on and must load the ledgers, or it no longer leads. Returns whether that is a change.
+    /// This replica leads from now on and must load the ledgers, or it no longer leads. Returns whether that is new.
     pub fn leads(&mut self, leads: bool) -> bool {
         let did = !matches!(self.state, State::Standby(_));
         if did == leads {
@@ -171,7 +171,7 @@ impl Term {
         true
     }
 
-    /// When to load the ledgers: at first, and once more when no earlier write can still take effect.
+    /// When to load the ledgers: at first, and again when no earlier write can still take effect.
     pub fn next_load(&self) -> Option<Moment> {
         match self.state {
             State::Standby(None) if self.has_listed() && self.learnt != Learnt::Known => {
@@ -183,7 +183,7 @@ impl Term {
         }
     }
 
-    /// They are being loaded.
+    /// Records that the ledgers were requested.
     pub fn loads(&mut self, id: RequestId) {
         self.state = match self.state {
             State::Standby(_) => State::Standby(Some(id)),
@@ -192,7 +192,7 @@ impl Term {
         };
     }
 
-    /// They have been loaded, or not: `succeeded`. `None`: that is good for nothing.
+    /// A request for the ledgers has ended. Returns what its result is used for. `None`: nothing.
     pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> Option<Load> {
         let (load, failed) = match self.state {
             State::Standby(Some(own)) if own == id => (Load::Learns, State::Standby(None)),
@@ -222,7 +222,8 @@ impl Term {
         Some(load)
     }
 
-    /// A request that was given up may still be carried out: the ledgers are looked at once more after that.
+    /// Kubernetes may still carry out a request that Headgate gave up. The leader looks at the ledgers again after
+    /// that.
     pub fn may_land_late(&mut self, now: Moment) {
         if let State::Leading(look_again) = &mut self.state {
             *look_again = LookAgain::At(now + self.late);

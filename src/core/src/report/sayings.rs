@@ -61,7 +61,7 @@ pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
     )
 }
 
-/// The same for the pod that has the target.
+/// A pod of the host network waits for the target of another pod. For the pod that has the target.
 pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
     format!(
         "Target {target}: host-network pod {} waits for this address. Give each pod of a node its own port.",
@@ -271,7 +271,7 @@ pub fn hold_too_short(short: &Short) -> String {
     )
 }
 
-/// The same for the owners of the bindings that select such pods.
+/// Pods were not held long enough. For the owners of the bindings that select them.
 pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
     format!(
         "Target group {}: pod {} stopped while its load balancer could still send. Requests may be lost. See its Event {}.",

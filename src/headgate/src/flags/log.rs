@@ -80,7 +80,7 @@ mod tests {
         }
         for bad in ["debugg", "", "info,headgate=debugg", "headgate", "info,,debug", "7"] {
             let said = filter(bad).unwrap_err();
-            assert!(said.contains("is no level; set error, warn, info"), "{bad}: {said}");
+            assert!(said.contains("is not a level; set error, warn, info"), "{bad}: {said}");
         }
     }
 

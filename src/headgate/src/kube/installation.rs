@@ -50,7 +50,7 @@ impl fmt::Display for Serves {
 pub struct Left {
     /// What was managed.
     before: Serves,
-    /// What may still be managed of that.
+    /// The part of it that may still be managed.
     but: Option<Serves>,
 }
 
@@ -71,7 +71,7 @@ impl Left {
     /// Their names, some of which may be in [`but`](Self::but). `None`: all.
     ///
     /// # Errors
-    /// They must be listed, and cannot be.
+    /// The namespaces cannot be listed.
     pub async fn names(&self, client: &Client) -> kube::Result<Option<Vec<String>>> {
         self.before.names(client).await
     }
@@ -79,7 +79,7 @@ impl Left {
     /// The excluded namespaces.
     ///
     /// # Errors
-    /// They must be listed, and cannot be.
+    /// The namespaces cannot be listed.
     pub async fn but(&self, client: &Client) -> kube::Result<Vec<String>> {
         match &self.but {
             None => Ok(Vec::new()),
@@ -137,7 +137,7 @@ impl Serves {
     /// The names of the namespaces. `None`: all.
     ///
     /// # Errors
-    /// They must be listed, and cannot be.
+    /// The namespaces cannot be listed.
     pub async fn names(&self, client: &Client) -> kube::Result<Option<Vec<String>>> {
         let Some(selector) = &self.selector else {
             return Ok((!self.namespaces.is_empty()).then(|| self.namespaces.clone()));

@@ -133,8 +133,8 @@ fn failed(error: &kube::Error) -> Failure {
     }
 }
 
-/// Whether an error is about a ledger. If only the object does not exist, Kubernetes names it. If the kind does not
-/// exist, it does not.
+/// Whether an error is about one ledger. If the ledger does not exist, the error names it. If the kind does not exist,
+/// the error names no object.
 fn is_about_a_ledger(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }

@@ -174,7 +174,7 @@ mod tests {
         let said = |error: &watcher::Error| judge("targetbindings", error).1;
         assert!(said(&answered(403, "no")).contains("verbs list and watch on targetbindings"));
         assert!(said(&answered(404, "404 page not found")).contains("`headgate crd`"));
-        assert!(said(&answered(500, "etcd is away")).contains("answers 500: etcd is away"));
+        assert!(said(&answered(500, "etcd is away")).contains("returns 500: etcd is away"));
         let cut = kube::Error::Service("connection refused".into());
         assert!(said(&watcher::Error::InitialListFailed(cut)).contains("is unreachable"));
         let refused = |code| refusal("targetgroupgrants", &answered(code, "no")).is_some();

@@ -13,7 +13,7 @@ pub fn plain(error: &kube::Error) -> String {
     }
 }
 
-/// The same for a chain that may end in such an error.
+/// The messages of a chain of errors, up to an error of the Kubernetes client.
 pub fn plain_chain(error: &anyhow::Error) -> String {
     let mut words: Vec<String> = Vec::new();
     for cause in error.chain() {

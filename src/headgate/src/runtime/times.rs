@@ -13,7 +13,7 @@ use k8s_openapi::{
 pub struct Times {
     /// The present moment on the clock of the process.
     pub now: Moment,
-    /// The same on the wall clock.
+    /// The present time on the wall clock.
     pub time: Timestamp,
 }
 

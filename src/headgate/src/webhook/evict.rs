@@ -74,7 +74,7 @@ impl Evicting {
         Self { notes, nodes: reads, notices, waiting, told: Arc::default() }
     }
 
-    /// Whether this is the first time.
+    /// Whether this eviction was not logged yet for this cause.
     fn is_news(&self, uid: &Uid, cause: Cause) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= TOLD {

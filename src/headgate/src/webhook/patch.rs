@@ -122,7 +122,7 @@ fn script(seconds: u32) -> String {
     format!("sleep {seconds}; exec \"$@\"")
 }
 
-/// The same command with another length of the hold.
+/// The command with another length of the hold.
 fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
     let mut command: Vec<String> = command.into_iter().map(str::to_owned).collect();
     let (at, text) = if is_shell(command.first()?) { (2, script(seconds)) } else { (1, seconds.to_string()) };

@@ -336,7 +336,12 @@ fn what_headgate_has_met_and_what_aws_says_of_target_groups_is_found() {
         least("dns_failover.minimum_healthy_targets.count"),
         least("unhealthy_state_routing.minimum_healthy_targets.percentage"),
     );
-    finds(Info, "RiskyTargetGroup", "out of DNS while fewer than 2 targets", is(with(&[(&count, "2")])));
+    finds(
+        Info,
+        "RiskyTargetGroup",
+        "removes a zone from DNS while fewer than 2 targets",
+        is(with(&[(&count, "2")])),
+    );
     finds(Info, "RiskyTargetGroup", "fewer than 50 % of its targets", is(with(&[(&percent, "50")])));
     assert_eq!(found(is(with(&[(&count, "1"), (&percent, "off")]))).0, []);
     finds(Warning, "HoldTooShort", "gives up after 120 s", |facts| {
@@ -367,7 +372,7 @@ fn who_may_bind_a_target_group_is_said() {
         "front name it: these namespaces may bind it: the namespaces pay, shop, and",
         &named,
     );
-    finds(Info, "AsExpected", "removed for the namespaces pay, shop", &named);
+    finds(Info, "AsExpected", "deregistered for the namespaces pay, shop", &named);
     let none = json!([]);
     let optional = grants(false, &none);
     finds(Info, "NoGrant", "namespace shop holds it", &optional);

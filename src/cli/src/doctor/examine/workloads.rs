@@ -52,8 +52,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Whether Argo keeps the replaced pods long enough: until the new pods are healthy, which may take as long as the
-/// hold, and all old pods are deregistered.
+/// Warns if Argo may terminate the replaced pods too early. They must run until the new pods are healthy and all old
+/// pods are deregistered. Each of the two may take the length of the hold.
 fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (namespace, own) = (name(&rollout.metadata.namespace), name(&rollout.metadata.name));

@@ -1,4 +1,4 @@
-//! The wanted content of the target groups, next to what AWS showed last.
+//! Compares the desired content of the target groups with what AWS showed last.
 
 use crate::{
     engine::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Every target group, by name.
+    /// Compares every target group, sorted by name.
     pub fn compare_groups(&mut self, now: Moment) -> Vec<Comparison> {
         let mut arns: Vec<TargetGroupArn> = self.groups.keys().cloned().collect();
         arns.sort_by(|one, other| (one.name(), one).cmp(&(other.name(), other)));
@@ -64,7 +64,7 @@ impl Engine {
     }
 }
 
-/// A registered target that should not be.
+/// The difference for a registered target that should not be registered.
 fn unwanted(group: &Group, target: &Target, due: &Due<'_>) -> Difference {
     let registrations = group.registrations();
     let (health, account) = (group.observation().health(target), registrations.account(target));

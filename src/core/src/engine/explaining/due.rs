@@ -1,4 +1,4 @@
-//! What is done next about a target, when, and what that waits for.
+//! The next step for a target, when it happens, and what it waits for.
 
 use crate::{
     explanation::{Next, Progress, Step, Word},
@@ -12,11 +12,11 @@ use crate::{
 
 use super::words;
 
-/// What all targets of a group wait for.
+/// The state of a group that decides the next step for all its targets.
 pub struct Due<'a> {
     pub(super) group: &'a Group,
     pub(super) arn: &'a TargetGroupArn,
-    /// Not everything was listed.
+    /// Why Headgate does not act yet, if it does not.
     pub(super) listed: Option<Word>,
     /// The calls that AWS throttles.
     pub(super) throttled: Option<&'static str>,
@@ -24,7 +24,7 @@ pub struct Due<'a> {
 }
 
 impl Due<'_> {
-    /// For a target that should be registered; `turn` is when a token is there for it.
+    /// The next step for a target that should be registered. `turn`: when a rate-limit token is available for it.
     pub fn registers(&self, account: &Account<'_>, turn: Moment) -> Next {
         let group = self.group;
         let (at, waits) = match account.under {
@@ -54,7 +54,7 @@ impl Due<'_> {
         Next { step: Step::Register, at: at.map(|at| at.max(self.now)), waits }
     }
 
-    /// For a target that should be deregistered.
+    /// The next step for a target that should be deregistered.
     pub fn deregisters(&self, account: &Account<'_>) -> Option<Next> {
         let group = self.group;
         let (at, waits) = match account.under {
@@ -68,15 +68,15 @@ impl Due<'_> {
             Under::SetAside(until) => {
                 (Some(until), Some(self.refused(Step::Deregister, Reason::TargetRefused)))
             }
-            // Nothing is done about it: the reason of the place explains that.
+            // Headgate does nothing about the target. The reason of the place explains why.
             Under::Doubted | Under::Suspect => return None,
             _ => (group.next_removal(), self.failing(Step::Deregister)),
         };
         Some(Next { step: Step::Deregister, at: at.map(|at| at.max(self.now)), waits })
     }
 
-    /// For a registered target: it is read. `turns` is when a token is there for a read that somebody waits for, and
-    /// for any other.
+    /// The next read, for a registered target. Each argument is when a rate-limit token is available: for a read that
+    /// something waits for, and for any other.
     pub fn reads(&self, (awaited, other): (Moment, Moment)) -> Next {
         let awaited = self.group.next_awaited_read().map(|at| at.max(awaited));
         let other = self.group.next_read().map(|at| at.max(other));
@@ -85,7 +85,7 @@ impl Due<'_> {
         Next { step: Step::Read, at: at.filter(|_| self.listed.is_none()), waits }
     }
 
-    /// The object that is paused.
+    /// What pauses the target: the paused object, or read-only mode.
     fn pause(&self, account: &Account<'_>) -> Word {
         match account.paused_by {
             Some(origin) => (Reason::Paused, sayings::paused(self.arn, origin)),
@@ -93,7 +93,7 @@ impl Due<'_> {
         }
     }
 
-    /// How the last such call failed, or that AWS throttles such calls.
+    /// How the last call of this kind failed, or that AWS throttles such calls.
     fn failing(&self, step: Step) -> Option<Word> {
         let failure = self.group.troubles().failing.get(step.as_str());
         let passing = |class| matches!(class, FailureClass::Throttled | FailureClass::Unavailable);
@@ -106,7 +106,7 @@ impl Due<'_> {
         }
     }
 
-    /// What AWS refuses, as reported on the Services.
+    /// What AWS rejects, as reported on the Services.
     fn refused(&self, step: Step, reason: Reason) -> Word {
         let all = self.group.troubles().refusals.iter();
         let mut said = all.filter(|((action, _), (said, _))| *action == step.as_str() && *said == reason);
@@ -114,10 +114,10 @@ impl Due<'_> {
     }
 }
 
-/// How a pod stands in a target group: how far it is, why, and since when.
+/// The state of a pod in a target group: its progress, why, and since when.
 pub type Stands = (Progress, Word, Option<Moment>);
 
-/// A target that the pod had and should have no more.
+/// The state of a target that the pod had and should not have any more.
 pub fn left(account: &Account<'_>) -> Stands {
     let reason = match account.under {
         Under::Suspect => Reason::ForeignTarget,

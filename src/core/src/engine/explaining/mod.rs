@@ -1,5 +1,5 @@
-//! All information about one pod, or the pods of a node, for `headgate explain`. Also all differences, for `headgate
-//! diff`. Decides nothing and changes nothing; each answer comes from the machine that decides.
+//! Collects all information about one pod, or the pods of a node, for `headgate explain`, and all differences for
+//! `headgate diff`. It decides and changes nothing: each answer comes from the part that decides.
 
 mod comparing;
 mod due;
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl Engine {
-    /// All that is known of the pod of this name.
+    /// All that Headgate knows about the pod of this name.
     pub fn explain(&mut self, pod: &ObjectKey, now: Moment) -> Explanation {
         let seen = self.known.index.pods().get(pod).cloned();
         let mut found = Vec::new();
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// Why nothing binds the pod.
+    /// Why no binding selects the pod.
     fn nowhere(&self, pod: &ObjectKey, seen: Option<&PodFacts>) -> Word {
         let namespace = &*pod.namespace;
         if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
@@ -150,7 +150,7 @@ impl Engine {
         (!self.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
     }
 
-    /// A binding selects the pod, which is no target there.
+    /// The state of a pod that a binding selects, but that is not a target there.
     fn not_a_target(
         &self,
         facts: &PodFacts,
@@ -183,7 +183,7 @@ impl Engine {
         (Progress::NotATarget, (cause.reason(), said), None)
     }
 
-    /// A pod waits for its address.
+    /// Whose address a pod waits for.
     fn waits_for_address(&self, facts: &PodFacts) -> String {
         let holder =
             self.known.index.pods().taken_by(facts).and_then(|(pod, _)| self.known.index.pods().get(pod));
@@ -194,7 +194,7 @@ impl Engine {
         holder.and_then(said).unwrap_or_default()
     }
 
-    /// A binding makes the pod this target.
+    /// The state of a pod that should be this target of a binding.
     fn claimed(&self, facts: &PodFacts, binding: &Binding, target: Target) -> Stands {
         let arn = &binding.key.group;
         let account = self.groups.get(arn).and_then(|group| group.registrations().account(&target));
@@ -215,7 +215,7 @@ impl Engine {
         (progress, (account.cause.reason(), words::standing(&account)), Some(since))
     }
 
-    /// With the reports about the binding and the target group, the result of the last read, and the next step.
+    /// Adds the reports about the binding and the target group, the result of the last read, and the next step.
     fn place(
         &mut self,
         pod: &ObjectKey,
@@ -277,7 +277,7 @@ impl Engine {
         said
     }
 
-    /// A pod should be deregistered before anybody requests its eviction.
+    /// The next step for a pod that should be deregistered before a client requests its eviction.
     fn leaves_early(&self, pod: &ObjectKey, now: Moment) -> Option<Next> {
         let facts = self.known.index.pods().get(pod)?;
         let cause = match facts.leaving.as_deref() {
@@ -291,7 +291,7 @@ impl Engine {
         Some(Next { step: Step::Deregister, at: None, waits })
     }
 
-    /// What would take a registered target away, if nothing changes.
+    /// What will deregister a registered target if nothing changes.
     fn may_go(&self, pod: &ObjectKey, key: &BindingKey) -> Option<Next> {
         let binding = self.known.index.bindings().get(key)?;
         let lets_go = |_: &Moment| binding.lets_go();

@@ -1,28 +1,28 @@
-//! Which replica leads: the algorithm of client-go's leader election, as a machine without a clock or a network.
+//! Which replica leads: the algorithm of client-go's leader election, as a state machine without a clock or a network.
 //!
-//! One Lease object names the holder. The holder renews it every retry period, and the others read it at the same
-//! rate. They take it when it was released, or when it has not *changed* for its duration. Each measures that with
+//! One Lease object names the holder. The holder renews it every retry period, and the others read it at the same rate.
+//! They take it when it was released, or when it has not *changed* for its duration. Each replica measures that with
 //! its own monotonic clock, from the moment when it saw the last change.
 //!
-//! Times in the Lease come from other nodes' clocks: they are compared, never used. Each write names the version that
-//! it replaces, so if two replicas take it at once, one fails.
+//! Times in the Lease come from other nodes' clocks, and replicas only compare them. Each write names the version that
+//! it replaces, so if two replicas take the Lease at once, one fails.
 //!
 //! The machine owns what it has seen of the Lease, and until when this replica may act ([`Lease::term`]). It sends
 //! one request at a time. It assumes nothing about a request without an answer: it reads again. If no renewal
 //! succeeds, the term ends [`Timing::renew_deadline`] after the last successful renewal was *sent*. That is before
 //! any other replica can take over, and only a renewal extends it.
 //!
-//! A holder that has provably terminated (`proof`) is not waited for: it renews and begins nothing any more. Requests
-//! that it had sent may still arrive at the API server and at AWS. The new leader looks once more when none of them
-//! can ([`Term`](super::Term)). People who may write the status of Headgate's own pods can forge that proof. Two
-//! replicas then lead until the living one reads the Lease.
+//! No replica waits for a holder that has provably terminated (`proof`): such a holder renews and begins nothing any
+//! more. The requests that it had sent may still arrive at the API server and at AWS. The new leader looks at the
+//! ledgers again when none of them can ([`Term`](super::Term)). People who may write the status of Headgate's own pods
+//! can forge that proof. Two replicas then lead until the living holder reads the Lease.
 //!
 //! A holder that cannot lead releases the Lease and is in backoff (`rest`, [`Ability`](super::ability::Ability)). It
 //! takes the Lease again when the backoff is over, or when no other replica has taken it for the duration of the
 //! Lease.
 //!
-//! Unlike client-go it also waits when somebody deletes the Lease: its holder may still be acting. It cannot know
-//! about a Lease that was created and deleted while no replica here read it; do not delete it.
+//! Unlike client-go, the machine also waits when somebody deletes the Lease, because the holder may still act. It
+//! cannot know about a Lease that was created and deleted while no replica read it. Do not delete the Lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ pub use proof::pod_of;
 #[cfg(test)]
 mod tests;
 
-/// How long a Lease lasts, and how it is kept.
+/// How long a Lease lasts, and how often replicas access it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     duration: Duration,
@@ -47,13 +47,13 @@ pub struct Timing {
     retry_period: Duration,
 }
 
-/// Why a timing cannot work.
+/// Why a timing is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimingError {
-    /// The record has whole seconds.
+    /// The Lease stores whole seconds.
     #[error("the lease duration is {0:?}; set whole seconds, at least 1s")]
     NotWholeSeconds(Duration),
-    /// The holder would act while others may take over.
+    /// The holder would still act while others may take over.
     #[error("the renew deadline is {deadline:?}; set less than the lease duration, {duration:?}")]
     DeadlineTooLong {
         /// The deadline.
@@ -86,7 +86,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// A timing that works.
+    /// Makes a timing, if it is valid.
     pub fn new(
         duration: Duration,
         renew_deadline: Duration,
@@ -109,7 +109,7 @@ impl Timing {
         self.duration
     }
 
-    /// The holder stops this long after the last renewal that succeeded was sent.
+    /// The holder stops this long after it sent the last renewal that succeeded.
     pub const fn renew_deadline(&self) -> Duration {
         self.renew_deadline
     }
@@ -119,7 +119,7 @@ impl Timing {
         self.retry_period
     }
 
-    /// When to give up one request: several must fit into the renew deadline.
+    /// The timeout of one request. Several must fit into the renew deadline.
     pub fn request_timeout(&self) -> Duration {
         self.renew_deadline / 4
     }
@@ -128,13 +128,13 @@ impl Timing {
 /// A request about the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Read it, consistently.
+    /// Read the Lease, consistently.
     Read,
-    /// Create it.
+    /// Create the Lease.
     Create(Claim),
-    /// Replace this version of it, and no other.
+    /// Replace this version of the Lease, and no other.
     Replace {
-        /// The version that must be the present one.
+        /// The version that must be the current one.
         version: Box<str>,
         /// What to write.
         claim: Claim,
@@ -144,7 +144,7 @@ pub enum Request {
 /// How a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The Lease has changed since then, does not exist, or exists already: nothing was written.
+    /// The Lease has changed since then, does not exist, or exists already. Nothing was written.
     Conflict,
     /// Anything else; a write may or may not have been applied.
     Other(Box<str>),
@@ -154,41 +154,41 @@ pub enum Failure {
 #[derive(Clone, Debug)]
 struct Seen {
     stored: Stored,
-    /// Since when its record is known to be so.
+    /// When this record was first seen, or the deletion of the Lease.
     since: Moment,
-    /// Whether it was there when last looked at.
+    /// Whether the Lease existed at the last look.
     there: bool,
-    /// Whether it never existed: then no replica holds it, as far as this one can know.
+    /// Whether the Lease never existed. Then no replica holds it, as far as this one can know.
     never: bool,
 }
 
-/// The machine. See the module.
+/// The state machine. See the module.
 #[derive(Clone, Debug)]
 pub struct Lease {
     me: Arc<str>,
     timing: Timing,
     seen: Option<Seen>,
-    /// Whether `seen` is what the last request found, as far as is known.
+    /// Whether `seen` is the result of the last request, as far as is known.
     fresh: bool,
     in_flight: Option<(Request, Moment)>,
     /// When the next request is due.
     next: Moment,
     conflicts: u32,
-    /// Whether a watch has shown something while a request was out.
+    /// Whether a watch has shown the Lease while a request was in flight.
     look_again: bool,
     term: Option<LeaseTerm>,
     terms: u64,
-    /// Replicas that are proven dead, the last one last.
+    /// The replicas that have provably terminated, the latest one last.
     dead: Vec<Box<str>>,
     rests: Rests,
     stay: Stay,
 }
 
-/// The number of terminated replicas that are remembered. One of them may have written the Lease before its end, and
-/// be seen in it afterwards.
+/// The number of terminated replicas that are remembered. One of them may have written the Lease before it terminated,
+/// and this replica may see that write later.
 const DEAD: usize = 8;
 
-/// Whether this replica stands as a candidate.
+/// Whether this replica is a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stay {
     Here,
@@ -197,7 +197,7 @@ enum Stay {
 }
 
 impl Lease {
-    /// A candidate that calls itself `me`, which no other replica does and none ever did.
+    /// A candidate with the name `me`, which no other replica has or ever had.
     pub fn new(me: impl Into<Arc<str>>, timing: Timing) -> Self {
         Self {
             me: me.into(),
@@ -216,7 +216,7 @@ impl Lease {
         }
     }
 
-    /// Whether this replica leads at `now`, and until when it does if nothing is renewed.
+    /// The term of this replica, if it leads at `now`: until when it leads if nothing is renewed.
     pub fn term(&self, now: Moment) -> Option<LeaseTerm> {
         self.term.filter(|term| now < term.until)
     }
@@ -227,27 +227,27 @@ impl Lease {
         seen.stored.record.holder.as_deref()
     }
 
-    /// The pod whose containers could prove that the holder is dead.
+    /// The pod whose containers could prove that the holder has terminated.
     pub fn pod_of_holder(&self) -> Option<&str> {
         self.holder().and_then(proof::pod_of)
     }
 
-    /// Whether the replica in this pod could not lead, has given the Lease back and rests.
+    /// Whether the replica in this pod could not lead, has released the Lease, and is in backoff.
     pub fn rests(&self, pod: &str, now: Moment) -> bool {
         self.rests.has(pod, now)
     }
 
-    /// Whether it was released, or there was nothing to release.
+    /// Whether this replica has released the Lease, or had nothing to release.
     pub fn has_left(&self) -> bool {
         self.stay == Stay::Left
     }
 
-    /// When [`request`](Self::request) should be asked next; `None` while a request is out or after leaving.
+    /// When to call [`request`](Self::request) next. `None` while a request is in flight, or after leaving.
     pub fn due(&self) -> Option<Moment> {
         (self.in_flight.is_none() && self.stay != Stay::Left).then_some(self.next)
     }
 
-    /// The request that is due, if one is. It is out from now on.
+    /// The request that is due, if one is. It is in flight from now on.
     pub fn request(&mut self, now: Moment) -> Option<Request> {
         self.lapse(now);
         if self.due().is_none_or(|due| now < due) {
@@ -265,7 +265,7 @@ impl Lease {
         let replace = |claim: Claim| Some(Request::Replace { version: seen.stored.version.clone(), claim });
         if self.gives_back() {
             if seen.there && mine {
-                // The same as client-go: it expires in a second, also for programs that do not read the holder.
+                // Like client-go: the Lease expires in a second, also for programs that do not read the holder.
                 let duration = Duration::from_secs(1);
                 return replace(Claim {
                     holder: None,
@@ -307,8 +307,7 @@ impl Lease {
         named && (seen.there || self.term.is_some())
     }
 
-    /// When the replica may take a Lease that it has seen. The last holder may act until then, even if the object
-    /// does not exist.
+    /// When this replica may take the Lease. The last holder may act until then, even if the object does not exist.
     fn free_at(&self, seen: &Seen) -> Moment {
         let record = &seen.stored.record;
         let is_dead = |holder: &str| self.dead.iter().any(|dead| **dead == *holder);
@@ -320,7 +319,7 @@ impl Lease {
         rested.max(free).min(seen.since.max(free) + self.timing.duration)
     }
 
-    /// The request that is out has ended: with what stands there now, `None` if there is no Lease.
+    /// The request in flight has ended. A successful result is the present Lease, or `None` if there is no Lease.
     pub fn answered(&mut self, result: Result<Option<Stored>, Failure>, now: Moment) {
         let Some((request, sent)) = self.in_flight.take() else { return };
         self.lapse(now);
@@ -346,9 +345,9 @@ impl Lease {
             Err(failure) => {
                 self.fresh = false;
                 match failure {
-                    // Somebody else was faster: look at once who; but never in a tight loop.
+                    // Another replica was faster. Read at once which one, but never in a tight loop.
                     Failure::Conflict if self.conflicts == 0 => self.next = now,
-                    // What was sent may have been applied: read, and then renew, while there is time.
+                    // The request may have been applied. Read, and then renew, while there is time.
                     Failure::Other(_) if self.term.is_some() || self.gives_back() => {
                         self.next = now + self.timing.retry_period / 4;
                     }
@@ -362,10 +361,10 @@ impl Lease {
         }
     }
 
-    /// A watch shows the Lease; `None`: it was deleted.
+    /// A watch shows the Lease. `None`: it was deleted.
     pub fn observed(&mut self, stored: Option<Stored>, now: Moment) {
         self.lapse(now);
-        // What is on its way may be older or newer than this: its answer decides.
+        // This may be older or newer than what a request in flight returns. The answer decides.
         if self.in_flight.is_some() {
             self.look_again = true;
         } else {
@@ -374,8 +373,8 @@ impl Lease {
         }
     }
 
-    /// A container of Headgate's own has terminated. Returns whether that proves for the first time that the holder
-    /// has: then its Lease is free.
+    /// A container of Headgate's own has terminated. Returns whether that proves for the first time that the holder has
+    /// terminated. Then its Lease is free.
     pub fn ended(&mut self, container: &EndedContainer, now: Moment) -> bool {
         self.lapse(now);
         let Some(dead) = proof::of(container).filter(|dead| *dead != &*self.me) else { return false };
@@ -386,12 +385,12 @@ impl Lease {
             self.dead.remove(0);
         }
         self.dead.push(dead.into());
-        // A request that is out is answered first, and then looked at with this in mind.
+        // The answer to a request in flight is handled first, and takes this into account.
         self.hurry(now);
         self.holder() == Some(dead)
     }
 
-    /// Releases the Lease because this replica cannot lead. The backoff has this length.
+    /// Releases the Lease because this replica cannot lead. `pause`: the length of the backoff.
     pub fn steps_down(&mut self, reason: Reason, pause: Duration, now: Moment) {
         self.lapse(now);
         if self.term.take().is_some() {
@@ -402,14 +401,15 @@ impl Lease {
         }
     }
 
-    /// Releases the Lease: this replica no longer leads. Continues until [`has_left`](Self::has_left).
+    /// Releases the Lease: this replica no longer leads. The release is complete when [`has_left`](Self::has_left)
+    /// returns true.
     pub fn leave(&mut self, now: Moment) {
         self.term = None;
         self.stay = Stay::Leaving;
         self.next = now;
     }
 
-    /// Takes the present content.
+    /// Takes in the present content.
     fn look(&mut self, stored: Option<Stored>, now: Moment) {
         self.fresh = true;
         self.rests.look(stored.as_ref().map_or(&[][..], |stored| &stored.rests[..]), now);
@@ -438,7 +438,7 @@ impl Lease {
         }
     }
 
-    /// Acts at once on what was just seen if it can be taken, or else when it can.
+    /// Makes the next request due at once if this replica can take or renew the Lease, or else when it can.
     fn hurry(&mut self, now: Moment) {
         let Some(seen) = &self.seen else { return };
         let mine = self.is_mine(seen);
@@ -461,7 +461,7 @@ impl Lease {
         }
     }
 
-    /// A late answer does not revive an expired term.
+    /// Ends an expired term, so that a late answer does not revive it.
     fn lapse(&mut self, now: Moment) {
         if self.term.is_some_and(|term| term.until <= now) {
             self.term = None;

@@ -1,29 +1,30 @@
 //! What proves that a replica has terminated, so that no replica need wait for its Lease to expire.
 //!
-//! A container cannot know its own ID, but it can write a file. At its start a replica writes its identity to its
-//! termination log, one file for each container instance. The kubelet puts its content into the pod's status when the
-//! container has terminated, also after SIGKILL. No other replica ever has that identity, so it proves that this very
-//! process has terminated.
+//! A container cannot know its own ID, but it can write a file. At its start, a replica writes its identity to its
+//! termination log, which is one file for each container instance. When the container has terminated, also after
+//! SIGKILL, the kubelet puts the content into the pod's status. No other replica ever has that identity, so the content
+//! proves that this very process has terminated.
 //!
-//! Nothing else proves it. A deleted pod may have been deleted by force while its container still runs. For a
-//! container that it cannot find, a kubelet writes `ContainerStatusUnknown`. Then the Lease decides.
+//! Nothing else proves it. A deleted pod may have been deleted by force while its container still runs. For a container
+//! that it cannot find, a kubelet writes `ContainerStatusUnknown`. Without a proof, replicas wait until the Lease
+//! expires.
 
 use crate::model::lease::EndedContainer;
 
-/// The kubelet does not know what has become of the container.
+/// The kubelet does not know what happened to the container.
 const UNKNOWN: &str = "ContainerStatusUnknown";
-/// Between the name of the pod and what no other process has.
+/// Separates the pod's name from the part that no other process has.
 const SEPARATOR: char = '_';
 
-/// The replica that is dead because this container is; `None`: that is not proven.
+/// The replica that has provably terminated with this container. `None`: there is no proof.
 pub(super) fn of(ended: &EndedContainer) -> Option<&str> {
     let EndedContainer { pod, reason, message } = ended;
     let (named, own) = message.split_once(SEPARATOR)?;
-    // A pod with another name proves only its own end.
+    // A container proves only the end of a replica in its own pod.
     (**reason != *UNKNOWN && named == &**pod && !own.is_empty()).then_some(&**message)
 }
 
-/// The name of the pod in which the replica of this identity runs; `None`: none can have that name.
+/// The name of the pod in which the replica of this identity runs. `None`: no pod can have that name.
 pub fn pod_of(identity: &str) -> Option<&str> {
     let (pod, _) = identity.split_once(SEPARATOR)?;
     let may_be =

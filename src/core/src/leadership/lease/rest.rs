@@ -1,29 +1,29 @@
-//! Who could not lead, has given the Lease back, and rests.
+//! The replicas that could not lead, have released the Lease, and are in backoff.
 //!
-//! The Lease has an annotation for each such replica, with the length of its backoff. The local clock measures it
-//! from the moment when the annotation was first seen. A late reader therefore counts longer, which only delays a
-//! handover to that replica. The holder of the Lease removes expired ones.
+//! The Lease has an annotation for each such replica, with the length of its backoff. Each reader measures the backoff
+//! with its own clock, from the moment when it first saw the annotation. A late reader therefore counts longer, which
+//! only delays a handover to that replica. The holder of the Lease removes expired ones.
 
 use std::time::Duration;
 
 use super::proof::pod_of;
 use crate::model::{Moment, lease::Rest};
 
-/// The number that are read.
+/// The maximum number of annotations to read.
 const MOST: usize = 16;
-/// The maximum, for any content of the annotation.
+/// The maximum length of a backoff, for any content of the annotation.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// This replica's own rest.
+/// The backoff of this replica.
 #[derive(Clone, Debug)]
 struct Own {
     note: Rest,
     until: Moment,
-    /// The Lease is released, or another replica's.
+    /// Whether the Lease was released, or another replica holds it.
     gave_back: bool,
 }
 
-/// Everybody's.
+/// The backoffs of all replicas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rests {
     known: Vec<(Rest, Moment)>,
@@ -31,7 +31,7 @@ pub(super) struct Rests {
 }
 
 impl Rests {
-    /// This replica rests from now on, once it has given the Lease back.
+    /// Starts the backoff of this replica, which must release the Lease first.
     pub(super) fn begin(&mut self, note: Rest, until: Moment) {
         self.own = Some(Own { note, until, gave_back: false });
     }
@@ -41,19 +41,19 @@ impl Rests {
         self.own.as_ref().is_some_and(|own| !own.gave_back)
     }
 
-    /// It is released, or another replica's.
+    /// The Lease was released, or another replica holds it.
     pub(super) fn gave_back(&mut self) {
         if let Some(own) = &mut self.own {
             own.gave_back = true;
         }
     }
 
-    /// Until when this replica rests, if it ever did.
+    /// When the backoff of this replica ends, if it ever had one.
     pub(super) fn until(&self) -> Option<Moment> {
         self.own.as_ref().map(|own| own.until)
     }
 
-    /// Takes the annotations in the Lease.
+    /// Takes in the annotations of the Lease.
     pub(super) fn look(&mut self, notes: &[Rest], now: Moment) {
         let since =
             |note: &Rest| self.known.iter().find(|(known, _)| known == note).map_or(now, |known| known.1);
@@ -65,12 +65,12 @@ impl Rests {
         self.known.iter().filter(lasts).map(|(note, _)| note)
     }
 
-    /// Whether the replica in this pod rests.
+    /// Whether the replica in this pod is in backoff.
     pub(super) fn has(&self, pod: &str, now: Moment) -> bool {
         self.others(now).any(|note| pod_of(&note.identity) == Some(pod))
     }
 
-    /// The notes that are to stand in the Lease.
+    /// The annotations to write into the Lease.
     pub(super) fn written(&self, now: Moment) -> Vec<Rest> {
         let own = self.own.as_ref().filter(|own| !own.gave_back).map(|own| &own.note);
         let others = self.others(now).filter(|note| own.is_none_or(|own| own.identity != note.identity));

@@ -446,11 +446,7 @@ impl Registrations {
             target,
             |_| true,
             |entry| {
-                let w = entry.wish.clone();
                 change(entry);
-                if w != entry.wish && std::env::var("DBG").is_ok() {
-                    eprintln!("DBG {now:?} {target} wish {w:?} -> {:?} {:?}", entry.wish, entry.cause);
-                }
                 binders.judge(entry);
                 claims.set_bound(target, bound(entry.asked, bounds));
                 let wanted = entry.owner().map(|owner| Wanted {
@@ -463,14 +459,7 @@ impl Registrations {
                 for _ in 0..2 {
                     entry.removal = entry.removal(settled, now);
                     entry.way = claims.plan(&target, now, entry.removal == Removal::Now);
-                    let before = entry.state;
                     entry.takes(claims.state(&target).copied());
-                    if before != entry.state && std::env::var("DBG").is_ok() {
-                        eprintln!(
-                            "DBG {now:?} {target} {before:?} -> {:?} {:?} {:?}",
-                            entry.state, entry.wish, entry.removal
-                        );
-                    }
                 }
                 entry.until = claims.waits_until(&target).filter(|until| *until > now);
             },
