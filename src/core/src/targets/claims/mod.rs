@@ -47,7 +47,7 @@ use crate::{
     model::{HealthState, Moment, RequestId, Target, Uid},
 };
 
-/// The pod in the claims on foreign targets that Headgate will deregister.
+/// A placeholder pod for the claims on foreign targets that Headgate will deregister.
 pub fn nobody() -> PodMark {
     PodMark::of(&Uid::new(""))
 }
@@ -90,7 +90,7 @@ impl Targets {
         targets.begin(term, found, settled).then_some(targets)
     }
 
-    /// The targets on a replica that does not lead. It tracks only which targets are wanted.
+    /// The targets on a replica that does not lead. Such a replica tracks only which targets are wanted.
     pub const fn new(delays: Delays) -> Self {
         Self {
             delays,
@@ -286,7 +286,7 @@ impl Targets {
                 let past = self.past(&target, now);
                 to_add.map(|wanted| claiming(wanted, None, past))
             }
-            // Headgate has sent nothing, so the state before returns.
+            // Headgate has sent nothing, so the target returns to its previous state.
             Some(State::Claiming { pod, before, past }) => match to_add {
                 None if self.expelled.contains(&target) => None,
                 None => Some(State::Draining(before.unwrap_or(Draining::nothing(*pod)))),
@@ -528,8 +528,7 @@ impl Targets {
                     let is_proven = past != Past::Kept || began > since + stale + notice;
                     *state = State::Registered {
                         pod,
-                        // A later read may show an earlier time. Only reads that began long enough after this one
-                        // count.
+                        // A later read may show an earlier time, so `since` restarts now.
                         since: if settles { now } else { since },
                         health: health.filter(|_| !is_healthy || is_proven),
                         past: if settles || is_proven { Past::Left } else { past },
@@ -616,7 +615,8 @@ impl Targets {
         self.ledger.seen(version);
     }
 
-    /// Handles the end of a read of the ledger. Returns whether this term continues, because a later term may have begun.
+    /// Handles the end of a read of the ledger. Returns whether this term continues, because a later term may have
+    /// begun.
     pub fn loaded(
         &mut self,
         id: RequestId,
