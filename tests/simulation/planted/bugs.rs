@@ -63,7 +63,7 @@ pub const ALL: [Bug; 216] = [
         says: "One group's backoff holds up every group.",
         places: &[(
             "targets/groups/calls.rs",
-            "/// The groups in which such a call is due.
+            "/// The groups in which a call of this kind is due.
             pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
                 self.awake().filter_map(",
             "pub fn due(self, lane: Lane) -> impl Iterator<Item = Due<'a>> {
