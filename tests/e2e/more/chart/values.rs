@@ -253,7 +253,7 @@ fn what_run_would_refuse_the_chart_refuses_before_anything_is_changed() {
                 "lease.duration=30s",
                 "to less than 25s",
                 &[webhook, "--lease-duration=30s"][..],
-                "expected less than 25s",
+                "Set less than 25s",
             ),
             ("lease.duration=1500ms", "/lease/duration", &["--lease-duration=1500ms"], "set whole seconds"),
             (

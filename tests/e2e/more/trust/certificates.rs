@@ -234,7 +234,7 @@ fn what_a_tool_wipes_of_configurations_and_secret_is_written_again_at_once() {
             wait::until("it says what to do", || async {
                 let said = keeper.text();
                 let part = format!("{kind} {} does not exist, so no ", stage.configuration.name);
-                if said.contains(&part) && said.contains("apply that of config/webhook/") {
+                if said.contains(&part) && said.contains("Apply that of config/webhook/") {
                     Ok(())
                 } else {
                     Err(said)
