@@ -111,7 +111,7 @@ mod more {
             second.terminate().await;
             let (code, said) = uninstall(&one, &two, None).await;
             assert_eq!(code, Some(2), "{said}");
-            assert!(said.contains(&format!("served the namespaces {}", one.cluster.namespace)), "{said}");
+            assert!(said.contains(&format!("managed the namespaces {}", one.cluster.namespace)), "{said}");
             let (code, said) = uninstall(&one, &two, Some(SECOND)).await;
             assert_eq!(code, Some(0), "{said}");
             one.wait_targets(&group, &targets(&of_one, 8080)).await;
