@@ -152,6 +152,7 @@ test-more: tools image ## Run the other tests: real nodes, browser, alerts, char
 lint: ## Check format, lints, plain English, licences and sources of dependencies
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked -p headgate-core -p headgate-simulation --features claims -- -D warnings
 	@tools/style/check
 	@docs/pictures/deletion.py --check
 	$(CARGO) deny --locked check bans licenses sources

@@ -297,18 +297,17 @@ impl Entry {
     pub fn due(&self) -> Need {
         let is_for = |pod: PodMark| self.owner().is_some_and(|owner| PodMark::of(&owner.uid) == pod);
         match (&self.wish, self.state) {
-            (Wish::Gone(Goes::Orphan(_)), _) => Need::Nothing,
-            (_, Some(State::Registering { .. } | State::Deregistering { .. })) => Need::Nothing,
+            (Wish::Gone(Goes::Orphan(_)), _)
+            | (_, Some(State::Registering { .. } | State::Deregistering { .. })) => Need::Nothing,
             (Wish::There(_), _) if self.set_aside.is_some() => Need::Nothing,
             (Wish::There(_), Some(State::Registered { pod, .. })) if is_for(pod) => Need::Nothing,
             (_, Some(State::Unsettled { .. })) => match self.way {
                 Some(Way::In) => Need::Register,
-                Some(Way::Out) => Need::Deregister,
                 None if self.is_wanted() || self.removal == Removal::Now => Need::Nothing,
-                None => Need::Deregister,
+                Some(Way::Out) | None => Need::Deregister,
             },
-            (_, Some(State::Registered { .. })) => Need::Deregister,
-            (Wish::Gone(Goes::Foreign), Some(State::Claiming { .. })) => Need::Deregister,
+            (_, Some(State::Registered { .. }))
+            | (Wish::Gone(Goes::Foreign), Some(State::Claiming { .. })) => Need::Deregister,
             (Wish::There(_), _) => Need::Register,
             (Wish::Gone(_), _) => Need::Nothing,
         }

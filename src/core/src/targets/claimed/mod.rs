@@ -75,6 +75,10 @@ const SOON: Duration = Duration::from_secs(2);
 /// of AWS are two failed checks, 30 s apart, with a timeout of 10 s.
 const NOTICE: Duration = Duration::from_secs(90);
 
+/// What is kept of pods that lost a target.
+#[derive(Clone, Copy, Debug)]
+pub struct NothingKept;
+
 /// The registrations of one target group. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Registrations {
@@ -139,10 +143,12 @@ impl Registrations {
     }
 
     /// The pods that lost a target. Nothing is kept of them.
-    pub const fn departed(&self, _now: Moment) {}
+    pub const fn departed(&self, _now: Moment) -> NothingKept {
+        NothingKept
+    }
 
     /// Does nothing.
-    pub const fn have_departed(&self, _nothing: ()) {}
+    pub const fn have_departed(&self, _nothing: NothingKept) {}
 
     /// Does nothing.
     pub const fn forget_departed(&self, _now: Moment) {}

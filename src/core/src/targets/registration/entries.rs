@@ -131,6 +131,7 @@ impl Entries {
     }
 
     /// One entry, for changes that affect no derived value.
+    #[cfg(not(feature = "claims"))]
     pub fn get_mut(&mut self, target: &Target) -> Option<&mut Entry> {
         self.all.get_mut(target).map(|(entry, _)| entry)
     }
@@ -170,6 +171,7 @@ impl Entries {
     }
 
     /// What a target waits for.
+    #[cfg(not(feature = "claims"))]
     pub fn queue_of(&self, target: &Target) -> Option<Queue> {
         self.all.get(target)?.1.queue.map(|(queue, _)| queue)
     }
