@@ -33,7 +33,7 @@ pub use self::{
 };
 
 /// A mistake shows within so many states of a world.
-const ENOUGH: usize = 60_000;
+const ENOUGH: usize = 250_000;
 
 /// What is wrong in the first world in which something is.
 pub fn first_wrong() -> Option<String> {
