@@ -27,7 +27,7 @@ use crate::{
     },
     requests::{Answer, Request},
     targets::{
-        groups::Groups,
+        groups::{Groups, begin_term},
         registration::{Holder, Orphan, Registrations},
     },
 };
@@ -55,7 +55,7 @@ impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
             Leadership::Leading { term } if self.term.leads(true) => {
-                self.groups.begins(term, now);
+                begin_term(&mut self.groups, term, now);
                 self.leader = Some(Leader::begin(&self.known, self.settings.bounds));
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();

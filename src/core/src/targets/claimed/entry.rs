@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    entries::{Action, Queue, Tally},
+    queue::{Action, Queue, Tally},
     refusals::Refused,
     removal::Removal,
     vanishing::Vanishing,

@@ -19,6 +19,8 @@ mod entry;
 #[path = "../registration/holders.rs"]
 mod holders;
 mod inherit;
+#[path = "../registration/queue.rs"]
+mod queue;
 mod reads;
 #[path = "../registration/refusals.rs"]
 mod refusals;

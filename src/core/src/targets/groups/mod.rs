@@ -97,6 +97,14 @@ fn note_pods(of_pods: &mut Multimap<PodMark, TargetGroupArn>, arn: &TargetGroupA
     }
 }
 
+/// Starts a term of this number now.
+pub fn begin_term(groups: &mut Groups, term: u64, now: Moment) {
+    groups.term = (term, now);
+    for group in groups.all.values_mut() {
+        group.registrations.begins(term, now);
+    }
+}
+
 impl Groups {
     pub fn new(settings: GroupSettings) -> Self {
         Self {
@@ -109,14 +117,6 @@ impl Groups {
             of_pods: Multimap::default(),
             orphans: Orphans::default(),
             term: (0, Moment::START),
-        }
-    }
-
-    /// Starts the term with this number.
-    pub fn begins(&mut self, term: u64, now: Moment) {
-        self.term = (term, now);
-        for group in self.all.values_mut() {
-            group.registrations.begins(term, now);
         }
     }
 

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     READS,
-    entries::{Action, Queue, Tally},
     evidence::{Evidence, Unproven},
+    queue::{Action, Queue, Tally},
     refusals::Refused,
     vanishing::Vanishing,
 };

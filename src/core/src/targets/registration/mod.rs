@@ -38,6 +38,7 @@ mod holders;
 mod inherit;
 mod observed;
 mod putting_back;
+mod queue;
 mod refusals;
 mod replaced;
 mod room;
