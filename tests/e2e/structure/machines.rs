@@ -83,7 +83,8 @@ fn fields(core: &[Module], of: &str) -> Vec<String> {
         _ => None,
     });
     let Some(Fields::Named(fields)) = holders.next() else { panic!("there is no {of} with fields") };
-    fields.named.iter().filter_map(|field| name(&field.ty)).collect()
+    let fields = fields.named.iter().filter(|field| !field.attrs.iter().any(is_test));
+    fields.filter_map(|field| name(&field.ty)).collect()
 }
 
 /// The public methods with a receiver of a type.
