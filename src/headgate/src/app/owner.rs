@@ -190,6 +190,8 @@ impl Owner {
             if before.is_some() {
                 self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
             }
+            // This counts the terms of this replica alone. Only an engine with the feature `claims` reads it: before a
+            // release has that, the changes of holder of the Lease must be passed here.
             if let Some(term) = number {
                 self.step(Input::Leadership(Leadership::Leading { term }), number, calls, leaving);
             }

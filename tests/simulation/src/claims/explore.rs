@@ -50,7 +50,7 @@ struct Known {
     rests: bool,
 }
 
-/// Looks at every state of a world with so many faults on a path. After `most` states it stops.
+/// Explores every state of a world with `faults` faults on a path, and stops after `most` states.
 ///
 /// # Errors
 /// Something must not be.

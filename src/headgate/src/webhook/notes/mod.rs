@@ -18,8 +18,8 @@
 //!   contains the time of the request, even if it waited.
 //! * A failed write is retried, and delays no other. If it fails for longer than `--eviction-patience`, or Kubernetes
 //!   rejects it permanently, the next request gets that result, and the eviction is allowed.
-//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. Without room, nothing is recorded, and the
-//!   answer is still 429: the client retries.
+//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. When that many are pending, Headgate
+//!   records no other one and still answers 429: the client retries.
 //! * The limit of writes in flight leaves room for the leader's writes at the API server.
 //!
 //! **Assumptions.** A client that got 429 retries. A record may therefore be lost, for example with the process: the next
