@@ -1,11 +1,12 @@
-//! The ledger: Headgate's record of which targets of a target group it has registered, and for which pods.
+//! The ledger: Headgate's record of the targets that it registered in a target group, and for which pods.
 //!
-//! There is one small object per target group. It is written **before** a `RegisterTargets` is sent. After a crash at
-//! any time, the next leader therefore knows its own targets. A target that is in the group but not in the ledger is
-//! foreign, and Headgate never touches it. A deregistered target remains in the ledger until no delayed call can
-//! register it again.
+//! Each target group has one small TargetLedger object. Headgate writes the ledger **before** it sends a
+//! `RegisterTargets` call. After a crash at any time, the next leader therefore knows which targets belong to Headgate.
+//! A target that is in the group but not in the ledger is foreign. A deregistered target remains in the ledger until no
+//! delayed call can register it again.
 //!
-//! * **Guarantees.** An unreadable ledger is an error that names the object. It is neither emptied nor overwritten.
+//! * **Guarantees** that an unreadable ledger causes an error with the name of the object. Headgate neither empties nor
+//!   overwrites an unreadable ledger.
 //! * **Assumes** that [`registration`](crate::targets::registration) decides when to read and write a ledger.
 
 use std::{
@@ -23,7 +24,7 @@ use crate::model::{
     claims::{Content, Packed},
 };
 
-/// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger only needs to distinguish the pods of one
+/// The 64-bit FNV-1a hash of a pod's UID. 8 bytes are enough, because a ledger distinguishes only pods with the same
 /// address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodMark(u64);
@@ -34,18 +35,18 @@ impl PodMark {
         Self(fnv_1a(uid.as_str()))
     }
 
-    /// The stored form, big-endian.
+    /// Returns the stored form in big-endian order.
     pub const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(bytes))
     }
 }
 
-/// The 64 bit FNV-1a hash of a text. It is the same in each process.
+/// The 64-bit FNV-1a hash of a text, which is identical in every process.
 pub fn fnv_1a(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
@@ -60,7 +61,7 @@ impl fmt::Debug for PodMark {
 /// The ledger's entry for a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Noted {
-    /// A `RegisterTargets` may have been sent.
+    /// Headgate may have sent a `RegisterTargets` call for the target.
     Intended,
     /// AWS has accepted the registration.
     Registered,
@@ -68,23 +69,23 @@ pub enum Noted {
     Removed,
 }
 
-/// The content of a ledger: each target once, with its state and the pod it was registered for.
+/// The content of a ledger: each target with its state and the pod for which it was registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     targets: BTreeMap<Target, (Noted, PodMark)>,
-    /// When AWS accepted the deregistration of removed targets, in whole seconds, if known.
+    /// When AWS accepted the deregistration of each removed target, in whole seconds, if known.
     out_since: BTreeMap<Target, WallTime>,
     /// The namespaces that have targets in the group.
     holders: BTreeSet<Arc<str>>,
 }
 
 impl Ledger {
-    /// The state of `target`, and its pod.
+    /// Returns the state and the pod of `target`.
     pub fn get(&self, target: &Target) -> Option<(Noted, PodMark)> {
         self.targets.get(target).copied()
     }
 
-    /// Records the state of `target`. Replaces the earlier state.
+    /// Records the state of `target` and replaces its earlier state.
     pub fn note(&mut self, target: Target, noted: Noted, pod: PodMark) {
         self.targets.insert(target, (noted, pod));
         self.out_since.remove(&target);
@@ -127,8 +128,8 @@ impl Ledger {
         self.targets.is_empty()
     }
 
-    /// Packs the ledger: 14 bytes per IPv4 target, 26 per IPv6 target. Targets of another family than `family` are left
-    /// out, because the group cannot have them.
+    /// Packs the ledger into 14 bytes per IPv4 target or 26 bytes per IPv6 target. Targets of another family than
+    /// `family` are omitted, because the group cannot contain them.
     pub fn pack(&self, group: &TargetGroupArn, family: IpFamily) -> PackedLedger {
         let mut packed = PackedLedger {
             group: group.clone(),
@@ -160,7 +161,7 @@ impl Ledger {
         packed
     }
 
-    /// Reads what [`pack`](Self::pack) wrote.
+    /// Restores the ledger that [`pack`](Self::pack) packed.
     pub fn unpack(packed: &PackedLedger) -> Result<Self, LedgerError> {
         let holders = packed.namespaces.iter().cloned().collect();
         let mut ledger = Self { holders, ..Self::default() };
@@ -186,7 +187,7 @@ impl Ledger {
                 }
             }
         }
-        // An unknown time is not written.
+        // An empty list means that all times are unknown.
         let since = &packed.removed_since;
         if !since.is_empty() && since.len() != 4 * removed.len() {
             return Err(LedgerError::Times(since.len(), removed.len()));
@@ -201,7 +202,7 @@ impl Ledger {
     }
 }
 
-/// The entries of a list: address, port and hash of the pod, one after the other, big-endian.
+/// Parses the entries of a list. Each entry contains an address, a port and the hash of a pod, in big-endian order.
 fn entries<const IP: usize>(bytes: &[u8]) -> Option<Vec<(Target, PodMark)>>
 where
     IpAddr: From<[u8; IP]>,
@@ -221,26 +222,26 @@ where
 pub struct PackedLedger {
     /// The target group.
     pub group: TargetGroupArn,
-    /// The family of its targets.
+    /// The IP family of the targets.
     pub family: IpFamily,
     /// Targets that AWS has accepted.
     pub registered: Vec<u8>,
-    /// Targets for which a `RegisterTargets` may have been sent.
+    /// Targets for which Headgate may have sent a `RegisterTargets` call.
     pub intended: Vec<u8>,
     /// Deregistered targets.
     pub removed: Vec<u8>,
-    /// For each removed target, when AWS accepted its deregistration: seconds since 1970, 4 bytes, big-endian; 0:
-    /// unknown. May be empty.
+    /// When AWS accepted the deregistration of each removed target: seconds since 1970, in 4 big-endian bytes. The
+    /// value 0 stands for an unknown time. The list of times may be empty.
     pub removed_since: Vec<u8>,
     /// The namespaces that have targets in the group.
     pub namespaces: Vec<Arc<str>>,
-    /// The form by claims, which is to replace all of the above.
+    /// The content of the ledger in the new form, which will replace the other lists.
     pub claims: Box<Packed>,
 }
 
-/// The name of the object that holds the ledger of `group`. It consists of the group's name in lower case and the ID at
-/// the end of its ARN, at most 49 characters. Two groups never have the same name, even if one is created again under
-/// its old name.
+/// The name of the object with the ledger of `group`: the group's name in lower case and the ID at the end of its ARN.
+/// The name has at most 49 characters. Two groups never share an object name, even if a group is deleted and created
+/// again under the same name.
 pub fn object_name(group: &TargetGroupArn) -> String {
     let id = group.as_str().rsplit('/').next().unwrap_or_default();
     format!("{}-{id}", group.name()).to_ascii_lowercase()
@@ -262,14 +263,14 @@ impl LedgerVersion {
     }
 }
 
-/// A ledger as it was read.
+/// A ledger as read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLedger {
-    /// The name of its object: [`object_name`], optionally followed by a dot and the owner.
+    /// The name of the ledger's object: [`object_name`], optionally followed by a dot and the owner.
     pub name: Box<str>,
     /// The version of the object.
     pub version: LedgerVersion,
-    /// The content, or a sentence about what cannot be read.
+    /// The content, or a message that describes why the content is unreadable.
     pub content: Result<PackedLedger, Box<str>>,
 }
 
@@ -279,7 +280,7 @@ impl StoredLedger {
         self.name.split('.').next().unwrap_or_default()
     }
 
-    /// The target group and the content.
+    /// Returns the target group and the content.
     pub fn open(&self) -> Result<(TargetGroupArn, Ledger), LedgerError> {
         let unreadable = |why: Box<str>| LedgerError::Unreadable(self.name.clone(), why);
         let torn = |error: LedgerError| unreadable(error.to_string().into());
@@ -292,7 +293,7 @@ impl StoredLedger {
 }
 
 impl PackedLedger {
-    /// One by claims.
+    /// Packs the content of a target group's ledger in the new form.
     pub fn of(group: &TargetGroupArn, family: IpFamily, content: &Content) -> Self {
         let claims = content.pack(family).into();
         Self { claims, ..Ledger::default().pack(group, family) }
@@ -300,7 +301,7 @@ impl PackedLedger {
 }
 
 impl StoredLedger {
-    /// Its target group and content, by claims.
+    /// Returns the target group and the content of its ledger in the new form.
     pub fn open_claims(&self) -> Result<(TargetGroupArn, Content), LedgerError> {
         let unreadable = |why: Box<str>| LedgerError::Unreadable(self.name.clone(), why);
         let (group, _) = self.open()?;
@@ -310,22 +311,22 @@ impl StoredLedger {
     }
 }
 
-/// A request to the store of the ledgers.
+/// A request to the ledger store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerRequest {
-    /// Reads all ledgers with a consistent read.
+    /// Reads all ledgers with strong consistency.
     LoadAll,
-    /// Reads the ledger of this target group with a consistent read.
+    /// Reads the ledger of this target group with strong consistency.
     Load(TargetGroupArn),
-    /// Writes this ledger. It replaces this version, which the write must carry as `resourceVersion`. `None`: creates
-    /// the ledger.
+    /// Replaces this version of the ledger; the request carries the version as `resourceVersion`. If the version is
+    /// `None`, Headgate creates the ledger.
     Write(Option<LedgerVersion>, PackedLedger),
-    /// Deletes the ledger of this target group in this version only: a precondition of the request.
+    /// Deletes the ledger of this target group if its version has not changed.
     Delete(TargetGroupArn, LedgerVersion),
 }
 
 impl LedgerRequest {
-    /// The verb, as Kubernetes and the metrics name it.
+    /// The verb that Kubernetes and the metrics use.
     pub const fn verb(&self) -> &'static str {
         match self {
             Self::LoadAll => "list",
@@ -340,16 +341,16 @@ impl LedgerRequest {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LedgerError {
-    /// The whole ledger: the name of its object, and the error.
+    /// The whole ledger is unreadable: the name of its object, and the error.
     #[error(
         "TargetLedger {0}: invalid ({1}), so nothing is registered. Restore it, or deregister targets without pods and delete \
          it."
     )]
     Unreadable(Box<str>, Box<str>),
-    /// The number of bytes for times does not fit the number of removed targets.
+    /// The number of bytes for times does not match the number of removed targets.
     #[error("removedSince has {0} bytes, which is not 4 for each of {1} removed targets")]
     Times(usize, usize),
-    /// The length of this list is not a multiple of the entry size of this family.
+    /// The length of this list is not a multiple of the entry size for this IP family.
     #[error("{0} has {1} bytes, which is not a multiple of an entry of {family}", family = .2.as_str())]
     Torn(&'static str, usize, IpFamily),
     /// A target in this list has no port.
@@ -358,7 +359,7 @@ pub enum LedgerError {
     /// A target appears twice.
     #[error("target {0} appears twice")]
     Twice(Target),
-    /// The ledger is about this group, but its name is that of another group's ledger.
+    /// The ledger describes this target group, but has the object name of another group's ledger.
     #[error("it is about target group {0}, whose ledger has another name")]
     OtherGroup(TargetGroupArn),
 }
@@ -427,7 +428,7 @@ mod tests {
 
     #[test]
     fn the_mark_of_a_pod_is_the_fnv_1a_of_its_uid_and_never_changes() {
-        // The test vectors of FNV-1a, 64 bit.
+        // Test vectors of the 64-bit FNV-1a hash.
         assert_eq!(format!("{:?}", mark("")), "cbf29ce484222325");
         assert_eq!(format!("{:?}", mark("foobar")), "85944171f73967e8");
     }
