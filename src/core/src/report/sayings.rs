@@ -1,8 +1,8 @@
-//! The catalogue of texts that users read about targets, gates, holds and evictions, in Events, conditions and log
-//! lines.
+//! The texts about targets, gates, holds and evictions in Events, conditions and log lines.
 //!
-//! Each text names its object first, then what happened, then what to do. An Event has at most
-//! [`LONGEST`](crate::model::notice::LONGEST) characters. To fit, a text only shortens the names in it ([`brief`]).
+//! Each text contains first the object, then what happened, then what to do. An Event has at most
+//! [`LONGEST`](crate::model::notice::LONGEST) characters. To fit into an Event, a text shortens only the names in it
+//! ([`brief`]).
 
 use std::{net::IpAddr, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// A problem of a binding. `example`: a pod or target that has it.
+/// The text about a problem of a binding. `example` is a pod or target with the problem.
 pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) -> String {
     let (group, port) = (binding.key.group.name(), &binding.key.port);
     let example = brief(example);
@@ -53,7 +53,7 @@ pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) 
     }
 }
 
-/// A pod of the host network waits for the target of another pod. For the waiting pod.
+/// The Event for a host-network pod that waits for the target of another pod.
 pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
     format!(
         "Target {target}: host-network pod {} uses this address, so this pod waits. Give each pod of a node its own port.",
@@ -61,7 +61,7 @@ pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
     )
 }
 
-/// A pod of the host network waits for the target of another pod. For the pod that has the target.
+/// The Event for a host-network pod with a target for which another pod waits.
 pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
     format!(
         "Target {target}: host-network pod {} waits for this address. Give each pod of a node its own port.",
@@ -69,7 +69,7 @@ pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
     )
 }
 
-/// A binding of these targets is paused.
+/// The text about a target group with a paused binding.
 pub fn paused(arn: &TargetGroupArn, by: &Origin) -> String {
     let how = match by {
         Origin::Service(_) => "the annotation headgate.dev/paused",
@@ -87,7 +87,7 @@ pub fn read_only(arn: &TargetGroupArn) -> String {
     format!("Target group {}: Headgate changes nothing, because it runs with --read-only.", arn.name())
 }
 
-/// AWS throttles these calls.
+/// AWS throttles calls of the account.
 pub fn throttled(calls: &str) -> String {
     format!(
         "AWS throttles {calls} of this account and region. Headgate sends fewer, deregistrations first. Request a higher \
@@ -104,7 +104,7 @@ pub fn removals_paused(arn: &TargetGroupArn) -> String {
     )
 }
 
-/// Targets remain registered for a while because all of them are being replaced.
+/// Targets remain registered for a while, because all targets of the group are being replaced.
 pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
     let lasts = if minutes > 0 { format!(" for {minutes} min") } else { String::new() };
     format!(
@@ -114,7 +114,7 @@ pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
     )
 }
 
-/// Pods that are not ready remain registered for their zones.
+/// Unready pods remain registered, because their zones need them.
 pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
     format!(
         "Target group {}: unready pods remain targets for {MIN_HEALTHY_PER_ZONE}, at most --eviction-patience. Make pods of \
@@ -130,7 +130,7 @@ fn zone_has_no_other(cause: Cause) -> &'static str {
     }
 }
 
-/// A pod that is not ready is deregistered despite its zone.
+/// Headgate deregisters an unready pod although the pod's zone needs it.
 pub fn goes_not_ready(cause: Cause, after: Duration) -> String {
     let why = zone_has_no_other(cause);
     format!(
@@ -139,7 +139,7 @@ pub fn goes_not_ready(cause: Cause, after: Duration) -> String {
     )
 }
 
-/// AWS rejects a call for a permanent reason. `item`: the target, if the call is about one.
+/// AWS rejects a call for a permanent reason. `item` is the target, if the rejection concerns one target.
 pub fn refusal(
     arn: &TargetGroupArn,
     action: &str,
@@ -194,11 +194,11 @@ pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
     )
 }
 
-/// The first target group in a gate's message, and the number of others.
+/// The first target group in a gate's message, and the number of further target groups.
 fn first_of(message: &str) -> String {
     let mut all = message.split("; ");
     let first = all.next().unwrap_or_default();
-    // The Event is on the pod that has the target.
+    // The Event is on the pod, so the text omits the target.
     let first = first.find("target group ").map_or(first, |at| &first[at..]);
     match all.count() {
         0 => first.to_owned(),
@@ -271,7 +271,7 @@ pub fn hold_too_short(short: &Short) -> String {
     )
 }
 
-/// Pods were not held long enough. For the owners of the bindings that select them.
+/// The Event for the owner of a binding whose pods were not held long enough.
 pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
     format!(
         "Target group {}: pod {} stopped while its load balancer could still send. Requests may be lost. See its Event {}.",
@@ -281,7 +281,7 @@ pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
     )
 }
 
-/// A target may now belong to another cluster.
+/// The address of a target may now belong to a pod of another cluster.
 pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
     format!(
         "Target {first} of {}: its pod is deleted, but it is healthy. Remove it, unless another cluster uses the address.",
@@ -289,7 +289,7 @@ pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
     )
 }
 
-/// An eviction waits for budgets, is allowed although a step is missing, or is undone.
+/// An eviction waits for budgets, is allowed without a required step, or was undone.
 pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
     let (seconds, why) = (after.as_secs(), brief(why));
     Some(match cause {
@@ -330,7 +330,7 @@ pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
     })
 }
 
-/// The node of a pod will be removed, so its targets are deregistered before its eviction is requested.
+/// The node of a pod will be removed, so Headgate deregisters the pod before a client requests its eviction.
 pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String {
     let sign = signal.sign.strip_prefix("it has the ").unwrap_or(&signal.sign);
     let (node, sign) = (brief(node), brief(sign));
@@ -351,7 +351,7 @@ pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String
     }
 }
 
-/// The node of such a pod remains after all.
+/// A node that was about to be removed remains.
 pub fn node_stays(node: &str) -> String {
     format!("Registered again: node {} is no longer about to be removed. No action is needed.", brief(node))
 }
@@ -362,7 +362,7 @@ fn on_node(pod: &PodFacts) -> String {
     format!("{} on {node}", brief(&pod.key.to_string()))
 }
 
-/// A pod shows the address that `holder` has.
+/// A pod reports the address that `holder` has.
 pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
     format!(
         "Not a target: pod {} has {ip}. Wait until that pod ends. If both run, check `ip addr` in each.",

@@ -1,4 +1,4 @@
-//! Every text fits into an Event with any names in it, and names its object.
+//! Tests that every text fits into an Event, even with the longest names, and contains its object.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{
     testing::{arn, group, pod, service, target},
 };
 
-/// Room for " (and 123 more)" on a Service or TargetBinding.
+/// The length of " (and 123 more)" in an Event on a Service or TargetBinding.
 const MORE: usize = 15;
 const LATE: Duration = Duration::from_secs(86_399);
 
@@ -98,7 +98,7 @@ fn troubles() -> Vec<String> {
         Refusal::NoGrant,
         Refusal::Held(name("").into()),
     ];
-    // While a binding is withheld, the text continues with how long its targets remain.
+    // For a withheld binding, the text also contains how long the targets remain.
     let withheld = " Targets remain for 10 min.".len();
     let refused = refusals.map(|refusal| refusal.said(&"s".repeat(63), &long_group()));
     assert!(refused.iter().all(|text| text.chars().count() + withheld <= LONGEST), "{refused:?}");
@@ -238,7 +238,7 @@ fn an_eviction_says_what_it_waits_for_and_why_it_is_allowed() {
     has(&ends(Cause::EvictionGivenUp), &["61 s", "registered again"]);
 }
 
-/// The list of the texts in `docs/reference/events.md`, which the style check reads. `make docs` writes it.
+/// The list of texts in `docs/reference/events.md`, which `make docs` writes and the style check reads.
 mod docs {
     use std::{collections::BTreeSet, fs, path::Path};
 
@@ -248,7 +248,7 @@ mod docs {
     const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
     const END: &str = "<!-- end -->\n";
 
-    /// The text with short names in place of the longest ones.
+    /// The text with short names in place of the longest names.
     fn with_short_names(text: &str) -> String {
         let text = [
             (long_group(), "web"),
