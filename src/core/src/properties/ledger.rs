@@ -1,4 +1,4 @@
-//! Ledgers with removed targets, as the program packs them, and as other writers may have changed them.
+//! Properties of ledgers with removed targets, in Headgate's form and with changes by other writers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
