@@ -1,7 +1,6 @@
-//! The decisions of Headgate: which pods should be targets of which target groups, what was sent to AWS, and which call
-//! is due next.
+//! The decisions of Headgate: the desired targets of each target group, the record of calls to AWS, and the next call.
 //!
-//! Everything here is pure and synchronous: no I/O, no clock, no async. The inputs are the time as a [`Moment`] and
+//! The crate is pure and synchronous, without I/O, clocks or async code. The inputs are the time as a [`Moment`] and
 //! events as [`Input`]s. The outputs are the next actions as [`Effect`]s:
 //!
 //! ```text
@@ -12,13 +11,13 @@
 //!                     └───────────────── Input::Answered ◄──────────────────┘
 //! ```
 //!
-//! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
-//! * `index/verdict.rs` decides whether the pod should still be a target,
-//! * the engine emits the call as [`Effect::Send`], ordered by token buckets.
+//! * A pod's deletion enters the core through [`Engine::step`] as [`Input::Pod`].
+//! * `index/verdict.rs` decides whether the pod should still be a target.
+//! * The engine emits the call as [`Effect::Send`]. Token buckets determine the order of the calls.
 //!
-//! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler
-//! enforces the rule. `headgate-daemonset`, which decides about IngressDaemonSets, uses [`model`] and the safety check.
-//! Nothing here depends on it.
+//! The compiler prevents I/O in this crate, because the crate depends on no async runtime, Kubernetes client or AWS
+//! SDK. `headgate-daemonset` uses [`model`] and the safety check to decide about IngressDaemonSets. This crate does not
+//! depend on `headgate-daemonset`.
 
 mod agenda;
 mod backoff;
