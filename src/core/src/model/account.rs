@@ -57,6 +57,6 @@ pub struct Account<'a> {
     pub since: Moment,
     /// When AWS answered the last call for the target, or when the ledger was written.
     pub ended: Option<Moment>,
-    /// The number of calls for the target since [`Self::since`].
+    /// The number of calls for the target since the event.
     pub attempts: u32,
 }

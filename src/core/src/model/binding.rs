@@ -36,7 +36,7 @@ pub struct Binding {
     pub key: BindingKey,
     /// How the user named the target group.
     pub reference: GroupRef,
-    /// The port, as last seen in the Service.
+    /// The port, as last read from the Service.
     pub port: ServicePort,
     /// The selector of the pods, which is never empty.
     pub selector: Arc<Labels>,
@@ -57,10 +57,10 @@ pub struct Binding {
 }
 
 impl Binding {
-    /// When the pods are registered. The result is never `Auto`.
+    /// Returns when the pods are registered, which is never `Auto`.
     ///
     /// If a target group requires more healthy targets than the AWS default, unhealthy targets can make the load
-    /// balancer send to all targets. Headgate therefore registers a pod only after its containers are ready.
+    /// balancer send requests to all targets. Headgate therefore registers a pod only after its containers are ready.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health.html>
     pub fn register_when(&self) -> RegisterWhen {
         match self.policy.register_when.behind(self.balancer) {
@@ -87,7 +87,7 @@ pub enum Resolution {
     Pending,
     /// The target group exists.
     Found(Arc<TargetGroupFacts>),
-    /// AWS did not find the target group or denied the look-up. The text is the message for the user.
+    /// AWS did not find the target group or denied the look-up. The second value is the message for the user.
     Failed(Cause, Box<str>),
 }
 

@@ -118,14 +118,14 @@ causes! {
     AwsUnreachable => AwsUnreachable;
     NoAwsCredentials => NoAwsCredentials;
     AccessDenied => AccessDenied;
-    // The hold of a terminating pod is, or is not, long enough.
+    // The hold of a terminating pod is long enough or too short.
     HoldIsEnough => AsExpected, "the hold of the pod is long enough";
     HoldOff => AsExpected, "the hold of the pod is off";
     HoldMissing => HoldMissing, "a container of the pod has no hold";
     OwnPreStop => HoldMissing, "a container has a preStop of its own";
     HoldTooShort => HoldTooShort, "the hold of the pod is too short";
     GraceTooShort => HoldTooShort, "the grace period ends before the hold";
-    // These causes appear only in answers to eviction requests.
+    // The following causes appear only in answers to eviction requests.
     HoldAllows => EvictionAllowed, "the pod has its hold";
     HoldNotWanted => EvictionAllowed, "the hold of the pod is off";
     Paused => Paused, "all bindings of the pod are paused";
@@ -143,8 +143,8 @@ causes! {
 /// The kinds of causes that code distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A Service or TargetBinding has changed. The pod of a target that is deregistered for this kind of cause keeps
-    /// running at its address.
+    /// A Service or TargetBinding has changed. After a deregistration for this kind of cause, the pod keeps running at
+    /// its address.
     Written,
     /// The pod is less ready than the Service requires.
     Readiness,

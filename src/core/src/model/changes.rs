@@ -58,7 +58,7 @@ pub struct Ended {
     pub hold: Option<Hold>,
     /// The node on which the pod ran.
     pub node: Option<Arc<str>>,
-    /// When Headgate received the event of the termination. The pod may have terminated earlier.
+    /// When Headgate received the event that the pod terminated. The pod may have terminated earlier.
     pub seen: Moment,
 }
 
@@ -85,7 +85,7 @@ pub struct Trouble {
 /// The kind of a [`Trouble`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
-    /// Pods cannot be targets: [`Cause::NoSuchPort`] or [`Cause::WrongIpFamily`].
+    /// Pods cannot be targets, because of [`Cause::NoSuchPort`] or [`Cause::WrongIpFamily`].
     Unfit(Cause),
     /// Another Service or TargetBinding binds the same targets in the group.
     ClaimedTwice(Origin),
@@ -114,7 +114,7 @@ impl Trouble {
     }
 }
 
-/// All changes from one call of the index.
+/// All changes from one call to the index.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Targets with a new owner or other bindings, in the order of the changes.

@@ -1,4 +1,4 @@
-//! Messages about pod evictions that the drain tool, the leader and the API server exchange.
+//! Messages that the drain tool, the leader and the API server exchange about pod evictions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use crate::model::{
     object::{Labels, ObjectKey, Uid},
 };
 
-/// The longest retry delay that an answer gives to a client. A client retries silently, ten times within one call.
+/// The longest retry delay in an answer to a client. A client retries silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// Timeouts of evictions.
@@ -31,7 +31,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How often Headgate records a repeated request or a continued wait on the pod.
+    /// How often Headgate updates the pod's record of a repeated request or a continued wait.
     pub fn refresh(&self) -> Duration {
         self.patience.min(self.given_up_after / 3)
     }
@@ -89,16 +89,16 @@ pub enum Ruling {
     AskNode {
         /// The node.
         node: Arc<str>,
-        /// The value for [`Ruling::Wait`].
+        /// The value of `retry` in [`Ruling::Wait`].
         retry: Duration,
         /// The UID of the pod.
         uid: Uid,
-        /// The value for [`Ruling::Wait`].
+        /// The value of `mark` in [`Ruling::Wait`].
         mark: Mark,
     },
     /// The eviction waits.
     Wait {
-        /// Why it waits.
+        /// Why the eviction waits.
         cause: Cause,
         /// The client should retry after this time.
         retry: Duration,
@@ -155,7 +155,7 @@ pub struct Check {
     pub uid: Uid,
     /// The pod's labels, which determine the PodDisruptionBudgets that select the pod.
     pub labels: Labels,
-    /// The labels of the pods in the namespace that are already being evicted.
+    /// The labels of other pods in the namespace whose eviction has already begun.
     pub departing: Vec<Labels>,
     /// Whether drain tools skip the pod. For a skipped pod, Headgate ignores budgets that Kubernetes cannot compute.
     pub passed_over: bool,

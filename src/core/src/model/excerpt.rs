@@ -1,7 +1,7 @@
 //! Excerpts of texts that users or other programs wrote, for messages, Events and log lines.
 //!
-//! An annotation may be 256 KiB long, and Headgate quotes invalid annotations to the API server and in logs. A terminal
-//! must show an excerpt as it really is. A control character could move the cursor or change earlier text. A
+//! An annotation may be 256 KiB long, and Headgate quotes invalid annotations in Events, conditions and logs. A
+//! terminal must show the real text of an excerpt. A control character could move the cursor or change earlier text. A
 //! bidirectional override could show text in another order.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ const MESSAGE: usize = 48;
 /// The maximum length of the result of [`brief`], in characters.
 pub const BRIEF: usize = 32;
 
-/// Returns the text for output, cut after [`LONGEST`] characters and with "…" at the end if it is longer.
+/// Returns the text for output. A text with more than [`LONGEST`] characters is cut, and then ends with "…".
 pub fn excerpt(text: &str) -> Box<str> {
     match text.char_indices().nth(LONGEST) {
         None => shown(text).into(),
@@ -22,7 +22,7 @@ pub fn excerpt(text: &str) -> Box<str> {
 }
 
 /// Shortens a name to at most [`BRIEF`] characters, for a short text such as an Event. A longer name loses its middle,
-/// because the end of a pod's name and the beginning of a node's name matter most.
+/// because the end of a pod's name and the beginning of a node's name identify the object.
 pub fn brief(name: &str) -> Cow<'_, str> {
     let count = name.chars().count();
     if count <= BRIEF {
@@ -55,7 +55,7 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a character is invisible and changes the display of other characters. These characters include the "Explicit
+/// Whether a character is invisible and changes the display of other characters. The function finds the "Explicit
 /// Directional Embedding and Override Characters", isolates and marks of Unicode Standard Annex 9.
 fn is_hidden(c: char) -> bool {
     let is_text = matches!(c, '\n' | '\t');

@@ -8,7 +8,7 @@ use super::{
     WallTime, view::GateView, words::words,
 };
 
-/// A reason, and a sentence for the user.
+/// A reason and a message for the user.
 pub type Word = (Reason, String);
 
 /// All information about one pod.
@@ -33,7 +33,7 @@ pub struct Explanation {
 pub struct Seen {
     /// The UID of the pod.
     pub uid: Uid,
-    /// The addresses of the pod, the primary one first.
+    /// The addresses of the pod, with the primary address first.
     pub ips: Vec<IpAddr>,
     /// Whether the pod shares the address of its node.
     pub host_network: bool,
@@ -159,15 +159,15 @@ words! {
 pub struct Difference {
     /// The target.
     pub target: Target,
-    /// How the target differs.
+    /// How the target differs from the desired state.
     pub side: Side,
     /// The pod of the target, which is unknown for a foreign target.
     pub pod: Option<ObjectKey>,
     /// The health that the load balancer reports.
     pub health: Option<Health>,
-    /// Why the target differs.
+    /// Why the target differs from the desired state.
     pub word: Word,
-    /// Since when the target differs, or `None` if the time is unknown.
+    /// Since when the target differs from the desired state, or `None` if the time is unknown.
     pub since: Option<Moment>,
     /// The next step.
     pub next: Option<Next>,

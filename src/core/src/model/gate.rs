@@ -40,7 +40,7 @@ pub enum Shown {
     Closed,
     /// The condition was true before, but Headgate has closed the gate again.
     ClosedAgain,
-    /// The condition is true for this IP, or for `None` if another program has set the condition without an IP.
+    /// The condition is true for this IP. `None`: another program has set the condition without an IP.
     Open(Option<IpAddr>),
 }
 
@@ -107,7 +107,7 @@ pub struct Bound {
 /// A binding that may still select a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// A target group of this object has not been looked up yet.
+    /// Headgate has not looked up a target group of this object yet.
     Pending(Origin),
     /// The object is invalid and was never valid.
     Unreadable(Origin),
@@ -145,7 +145,7 @@ pub struct Terms {
 pub struct Verdict {
     /// Whether the gate may be open.
     pub open: bool,
-    /// Why the gate may or may not be open.
+    /// The reason for the decision.
     pub reason: Cause,
     /// The message of the condition, for the user.
     pub message: String,
@@ -180,7 +180,7 @@ pub struct GateWrite {
 }
 
 const OPEN_FOR: &str = "pod IP ";
-/// The message prefix for a gate that Headgate has closed again, which the next leader reads.
+/// The message prefix for a gate that Headgate has closed again. The next leader reads the prefix.
 pub(crate) const CLOSED_AGAIN: &str = "closed again";
 
 /// The message prefix for an open gate, with the pod's IP.

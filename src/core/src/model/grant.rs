@@ -8,7 +8,7 @@ use super::{GroupRef, Target, TargetGroupArn, excerpt::brief};
 
 /// A pattern for the names or ARNs of target groups. Each `*` matches any number of characters.
 ///
-/// A pattern that begins with `arn:` is compared with the whole ARN. Any other pattern is compared with the name.
+/// Headgate compares a pattern that begins with `arn:` with the whole ARN, and any other pattern with the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupPattern(Arc<str>);
 

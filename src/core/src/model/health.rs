@@ -68,7 +68,8 @@ pub struct Health {
     pub zone: Option<ZoneName>,
 }
 
-/// The reason for a target group without a listener, or for a target whose zone is not enabled for the load balancer.
+/// AWS returns this reason if no listener uses the target group, or if the target's zone is not enabled for the load
+/// balancer.
 pub const NOT_IN_USE: &str = "Target.NotInUse";
 
 /// If the target's zone is not enabled, AWS's description of [`NOT_IN_USE`] contains this text (ELBv2 user guides,

@@ -48,7 +48,7 @@ pub enum Hold {
     /// The hold that the load balancer needs.
     #[default]
     Auto,
-    /// This many seconds, 1 to 3600.
+    /// A hold of this many seconds, from 1 to 3600.
     For(u32),
     /// No hold.
     Off,
@@ -78,8 +78,8 @@ impl Hold {
     }
 
     /// How long a pod must keep running after `DeregisterTargets` has returned. `None`: the hold is off. A hold longer
-    /// than `auto` raises the result, because the load balancer is slower than assumed. A hold shorter than `auto` does
-    /// not lower the result, because the load balancer is no faster.
+    /// than `auto` means that the load balancer is slower than assumed, so the result is higher. A hold shorter than
+    /// `auto` does not make the load balancer faster, so the result is not lower.
     pub fn bound(self, of: LoadBalancerType, bounds: &Bounds) -> Option<Duration> {
         let (bound, margin) = match of {
             LoadBalancerType::Application => (bounds.application, ALB_MARGIN),
@@ -129,7 +129,7 @@ pub struct HoldWanted {
 }
 
 impl HoldWanted {
-    /// Computes both durations for a hold and a load balancer type.
+    /// Computes the hold and the propagation delay for a load balancer type.
     pub fn of(hold: Hold, balancer: LoadBalancerType, bounds: &Bounds) -> Self {
         let bound = hold.bound(balancer, bounds).unwrap_or_default();
         // Round up to whole seconds.

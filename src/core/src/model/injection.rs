@@ -58,13 +58,13 @@ pub struct Container {
 pub enum Hook {
     /// The container has no `preStop` hook.
     None,
-    /// A hook in any notation that only sleeps, for this number of seconds.
+    /// A hook that only sleeps for this number of seconds, in any notation.
     Sleep(u32),
     /// A sleep of this many seconds that Headgate has added before the container's own hook.
     Wrapped(u32),
     /// A command of unknown duration.
     Command {
-        /// How many seconds the command is known to sleep first.
+        /// The minimum number of seconds that the command sleeps first.
         sleeps: u32,
         /// Whether a shell runs the command, which proves that the image has a shell.
         by_shell: bool,
@@ -102,7 +102,8 @@ words! {
         Leave = "leave",
         /// The `preStop` runs after the hold, through its own shell or through Headgate's program.
         Wrap = "wrap",
-        /// The `preStop` runs after the hold, through the `sh` of its image, which must contain `sh` and `sleep`.
+        /// The `preStop` runs after the hold, through the `sh` of the container's image. The image must contain `sh`
+        /// and `sleep`.
         WrapByShell = "wrap-by-shell",
     }
 }

@@ -18,8 +18,8 @@ pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
 /// The annotation for an allowed eviction: the UID, the time, and the reason.
 pub const MAY_GO: &str = "headgate.dev/may-go";
 
-/// The longest wait that Headgate accepts from a record, because any client with write access to pods can write
-/// records.
+/// The longest wait that Headgate accepts from a record. Any client with write access to pods could have written the
+/// record.
 pub const CREDIBLE: Duration = Duration::from_secs(3600);
 /// How far the time of a record may be ahead of the local clock. Headgate never waits until a recorded time
 /// ([`Written`](crate::model::Written)), so this limit can be larger than usual clock errors. Headgate therefore does
@@ -121,7 +121,7 @@ impl Annotations {
 /// The records about a pod's eviction that contain the pod's UID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeavingFacts {
-    /// The request. Records from before `begun` belong to an earlier eviction.
+    /// The request. Records with a time before `begun` belong to an earlier eviction.
     pub ask: Asked,
     /// The time of the leader's last decision, and why the eviction waits.
     pub waits: Option<(WallTime, Cause)>,
@@ -138,8 +138,8 @@ impl LeavingFacts {
         Self { ask, waits: None, deregistered: None, may_go: None }
     }
 
-    /// Returns the record of a repeated request. The time always differs from the earlier record, even if the local
-    /// clock was set back.
+    /// Returns the record of a repeated request. The record always has another time than the earlier record, even if
+    /// the local clock was set back.
     pub fn again(&self, now: WallTime) -> Asked {
         Asked { asked: now.max(self.ask.asked + STEP), ..self.ask }
     }

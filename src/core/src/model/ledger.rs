@@ -341,13 +341,13 @@ impl LedgerRequest {
 /// Why a ledger cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LedgerError {
-    /// The whole ledger is unreadable: the name of its object, and the error.
+    /// The whole ledger is unreadable. The values are the name of the ledger's object and the error.
     #[error(
         "TargetLedger {0}: invalid ({1}), so nothing is registered. Restore it, or deregister targets without pods and delete \
          it."
     )]
     Unreadable(Box<str>, Box<str>),
-    /// The number of bytes for times does not match the number of removed targets.
+    /// The size of the list of times does not match the number of removed targets.
     #[error("removedSince has {0} bytes, which is not 4 for each of {1} removed targets")]
     Times(usize, usize),
     /// The length of this list is not a multiple of the entry size for this IP family.

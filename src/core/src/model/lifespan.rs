@@ -13,8 +13,8 @@ pub enum PreStop {
 
 impl PreStop {
     /// Parses the command of a `preStop` hook. For a command that begins with `sleep`, also within `sh -c`, the minimum
-    /// duration is that of the sleep. For a command under Headgate's program, the minimum duration is that of the
-    /// program's sleep.
+    /// duration is the length of the sleep. For a command under Headgate's program, the minimum duration is the length
+    /// of the program's sleep.
     pub fn of_command(command: &[&str]) -> Self {
         let slept = match command {
             [program, time, ..] if name(program) == HOLD_PROGRAM => seconds(time),
@@ -130,7 +130,7 @@ pub fn hold_of_command(command: &[&str]) -> Option<u32> {
 /// argument, then runs its other arguments.
 pub const HOLD_PROGRAM: &str = "headgate-hold";
 
-/// Whether the program name belongs to a shell with the option `-c`.
+/// Whether the program name belongs to a shell that supports the option `-c`.
 #[must_use]
 pub fn is_shell(program: &str) -> bool {
     ["sh", "bash", "ash", "dash"].contains(&name(program))

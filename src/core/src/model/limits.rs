@@ -10,7 +10,7 @@ use std::fmt;
 
 use super::object::Labels;
 
-/// A limit.
+/// A limit on input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Limit {
     /// The limited items or size, such as "ports of a Service".

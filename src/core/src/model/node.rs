@@ -13,7 +13,7 @@ pub const DETACHED_AT: &str = "headgate.dev/detached-at";
 pub struct NodeFacts {
     /// The name of the node.
     pub name: Arc<str>,
-    /// The UID, because a later node may have the same name.
+    /// The UID, which distinguishes the node from a later node with the same name.
     pub uid: Uid,
     /// `metadata.creationTimestamp` in seconds since 1970.
     pub created: i64,

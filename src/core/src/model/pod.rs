@@ -130,7 +130,8 @@ pub struct PodFacts {
     pub is_evicted: bool,
     /// How the pod terminates.
     pub ending: Ending,
-    /// The records on the pod about its eviction. The records are boxed, because few pods have them.
+    /// The records on the pod about its eviction. The records are boxed, because few pods have records about an
+    /// eviction.
     pub leaving: Option<Box<LeavingFacts>>,
     /// When the last record of an earlier eviction was written, if the pod should not be evicted.
     pub left_over: Option<WallTime>,
@@ -143,7 +144,7 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
-    /// Why the pod can never be a target again, if it cannot.
+    /// Why the pod can never be a target again, or `None` if it can.
     pub fn goes(&self) -> Option<Cause> {
         match self {
             pod if pod.terminating => Some(Cause::PodTerminating),

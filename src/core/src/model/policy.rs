@@ -43,16 +43,17 @@ words! {
     /// When a pod is registered.
     #[derive(Default)]
     RegisterWhen {
-        /// As soon as the pod has an IP. The load balancer sends requests after the pod has passed its health checks.
+        /// Headgate registers the pod as soon as it has an IP. The load balancer sends requests after the pod has
+        /// passed its health checks.
         #[default]
         Ip = "ip",
-        /// When the pod's containers are ready.
+        /// Headgate registers the pod when its containers are ready.
         ContainersReady = "containers-ready",
-        /// When the pod's containers are ready and every readiness gate except Headgate's is true.
+        /// Headgate registers the pod when its containers are ready and every readiness gate except Headgate's is true.
         Ready = "ready",
         /// The best time for the type of load balancer. Behind an NLB, Headgate registers a pod when it has an IP,
-        /// because an NLB always takes long to check a new target. Behind an ALB, Headgate waits for ready containers,
-        /// because a target that fails its first check becomes healthy late.
+        /// because an NLB always takes a long time to check a new target. Behind an ALB, Headgate waits for ready
+        /// containers, because a target that fails its first check becomes healthy late.
         Auto = "auto",
     }
 }
@@ -205,7 +206,7 @@ impl Reader<'_> {
     }
 }
 
-/// The original values of the annotations in [`ALL`] that exist.
+/// The original values of the existing annotations in [`ALL`].
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Texts {
     known: Vec<(&'static str, Box<str>)>,

@@ -23,7 +23,8 @@ pub enum Lane {
     Read,
 }
 
-/// The identity of an account. AWS limits calls, and requires unique names of target groups, per account and region.
+/// The identity of an account. AWS limits calls per account and region, and the name of a target group is unique per
+/// account and region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountKey {
     /// The 12 digits of the account.
@@ -53,8 +54,8 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// The limits that AWS documents (ELBv2 "API request throttling"). Registration calls: 4/s with a burst of 20.
-    /// `Describe…` calls: 50/s with a burst of 200.
+    /// The limits that AWS documents (ELBv2 "API request throttling"). AWS allows 4 changes per second with a burst of
+    /// 20, and 50 `Describe…` calls per second with a burst of 200.
     fn default() -> Self {
         Self {
             changes: Limit { per_second: 4.0, burst: 20.0 },

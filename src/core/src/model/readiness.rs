@@ -32,8 +32,8 @@ pub enum Standing {
     NotYet,
     /// The pod is ready.
     Ready,
-    /// The pod was ready before and has been unready since this time. A kubelet that restarts briefly reports its pods
-    /// as unready.
+    /// The pod was ready before and has been unready since this time. A kubelet reports its pods as unready for a
+    /// moment when it restarts.
     Wavers(Moment),
     /// The pod was ready before and has been unready for too long.
     Lost,

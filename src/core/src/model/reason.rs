@@ -17,7 +17,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    // Targets.
+    // Reasons about targets.
     /// The pod is registered, because a binding selects it and it has its IP and the required readiness.
     PodSelected,
     /// The pod has no IP yet, is less ready than the Service requires, or was not ready for too long.
@@ -34,7 +34,7 @@ reasons! {
     AddressChanged,
     /// The pod has a `deletionTimestamp`.
     PodTerminating,
-    /// The pod does not exist, or no longer exists.
+    /// The pod does not exist or was deleted.
     PodDeleted,
     /// The pod's phase is `Succeeded` or `Failed`.
     PodFinished,
@@ -50,7 +50,7 @@ reasons! {
     RegisteredAgain,
     /// The ledger lists the target as registered by Headgate, but no pod needs the target any more.
     StaleTarget,
-    /// Another writer has registered the target, or a pod of another cluster may have its address.
+    /// Another writer has registered the target, or a pod of another cluster may have the target's address.
     ForeignTarget,
     /// AWS no longer lists a target that Headgate registered and has not deregistered.
     UnknownWriter,
@@ -66,7 +66,7 @@ reasons! {
     /// AWS has accepted the deregistration of a pod's target.
     TargetDeregistered,
 
-    // Services, TargetBindings and target groups.
+    // Reasons about Services, TargetBindings and target groups.
     /// The configuration of a Service or TargetBinding is invalid, or does not fit the Service or its pods.
     InvalidBinding,
     /// A part of an object exceeds a limit (`docs/reference/limits.md`) and is ignored.
@@ -92,7 +92,7 @@ reasons! {
     /// A part of a grant is invalid, or names a target group that no object binds.
     InvalidGrant,
 
-    // Health and the readiness gate.
+    // Reasons about health and the readiness gate.
     /// The targets of the pod are healthy.
     TargetsHealthy,
     /// AWS has not accepted the registration yet, or the load balancer has not checked the target yet.
@@ -114,7 +114,7 @@ reasons! {
     /// The readiness gate is open, because Headgate was removed from the namespace or the cluster.
     HeadgateLeft,
 
-    // The hold, and evictions.
+    // Reasons about holds and evictions.
     /// No hold keeps a container running while its pod terminates.
     HoldMissing,
     /// The pod terminated, or would terminate, before its load balancers have stopped sending requests.
@@ -135,7 +135,7 @@ reasons! {
     /// Headgate removed an implausible annotation about the pod's eviction.
     LeavingNotCredible,
 
-    // IngressDaemonSets.
+    // Reasons about IngressDaemonSets.
     /// The nodes of an IngressDaemonSet get pods of a newer template, one node after the other.
     NodesInTurn,
     /// The rollout of an IngressDaemonSet has stopped, because the pods of a node did not become available in time.
@@ -143,7 +143,7 @@ reasons! {
     /// The API server rejects pods of an IngressDaemonSet.
     PodsRefused,
 
-    // AWS.
+    // Reasons about AWS.
     /// Headgate cannot reach AWS, because the API endpoint does not answer.
     AwsUnreachable,
     /// Headgate has no AWS credentials, or AWS does not accept them.
@@ -159,8 +159,8 @@ reasons! {
     /// An AWS quota is exhausted.
     QuotaExceeded,
 
-    // Headgate itself.
-    /// Nothing is wrong.
+    // Reasons about Headgate itself.
+    /// Headgate reports no problem.
     AsExpected,
     /// No replica is the leader, or `headgate daemonsets` does not work.
     NoLeader,

@@ -158,7 +158,7 @@ impl Failure {
         Self { class, code: code.into(), message: message.into() }
     }
 
-    /// Whether retries cannot succeed until a user fixes the cause: a missing permission or an invalid request.
+    /// Whether only a user can fix the failure: a missing permission or an invalid request.
     pub const fn is_lasting(&self) -> bool {
         matches!(self.class, FailureClass::Denied | FailureClass::Refused)
     }

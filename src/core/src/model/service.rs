@@ -40,7 +40,7 @@ impl fmt::Display for ServicePort {
 /// A reference to a port of a Service, as users write it for a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortRef {
-    /// The only port of the Service, without a name or number.
+    /// The reference has no name and no number, and means the only port of the Service.
     Only,
     /// `spec.ports[].port`.
     Number(u16),

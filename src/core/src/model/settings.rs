@@ -45,18 +45,18 @@ pub struct Settings {
     /// The interval between `DescribeTargetHealth` calls for an idle target group, which detect changes by other
     /// writers. The interval grows if the calls for all groups would exceed their share of the rate limit.
     pub read_interval: Duration,
-    /// How long a pod must be unready before Headgate treats it as unready.
+    /// How long a pod must be unready before Headgate reacts.
     pub not_ready_for: Duration,
     /// How long the bindings of a deleted Service remain active, in case the Service is created again.
     pub service_grace: Duration,
     /// If a change replaces all targets of running pods, the old targets remain at most this long after the last new
-    /// target became healthy. Zero: the old targets do not remain.
+    /// target became healthy. If the value is zero, the old targets do not remain.
     pub replacement_grace: Duration,
     /// How long Headgate waits for a second list if most pods of a binding, TargetBindings, namespaces or nodes
-    /// disappear. Zero: Headgate accepts the removal immediately.
+    /// disappear. If the value is zero, Headgate accepts the removal immediately.
     pub relist_patience: Duration,
-    /// How long a call may still take effect after it timed out, or if another replica sent it. The value is the sum of
-    /// the Lease duration, the call timeout and a reserve.
+    /// How long a call may still take effect after a timeout, or after another replica sent the call. The value is the
+    /// sum of the Lease duration, the call timeout and a reserve.
     pub late: Duration,
     /// How long the readiness gate of a pod waits for a missing binding.
     pub binding_patience: Duration,

@@ -1,7 +1,7 @@
-//! Stores data that many pods have in common only once.
+//! Stores only one copy of data that many pods have in common.
 //!
-//! Code may empty the store at any time, at the cost of memory only. Each reader of objects has its own store, so that
-//! a list of 100,000 pods uses little memory while Headgate reads it.
+//! Emptying the store is safe at any time and costs only memory. Each reader of objects has its own store, so that a
+//! list of 100,000 pods uses little memory while Headgate reads it.
 
 use std::{collections::BTreeSet, sync::Arc};
 

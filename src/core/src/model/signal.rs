@@ -4,8 +4,8 @@
 //!
 //! A **disrupted** node is drained first, and its replacement may take minutes. Headgate deregisters pods on a
 //! disrupted node early only if they have no hold. PodDisruptionBudgets and the zone guard limit how many pods Headgate
-//! deregisters early at a time. Headgate also deregisters pods that the drain tool skips, because they still run when
-//! the machine shuts down. A **cordon** alone is a sign only for pods that the drain tool skips.
+//! deregisters early at a time. Headgate also deregisters pods that the drain tool skips, because these pods still run
+//! when the machine shuts down. A **cordon** alone is a sign only for pods that the drain tool skips.
 
 use std::collections::BTreeSet;
 
@@ -82,7 +82,7 @@ impl Signal {
     }
 }
 
-/// The tool that drains nodes.
+/// The tool that drains a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drainer {
     /// The tool is unknown.

@@ -27,7 +27,7 @@ pub struct BindingFacts {
     pub key: ObjectKey,
     /// The UID of the TargetBinding.
     pub uid: Uid,
-    /// The target group in its original text, an ARN or a name.
+    /// The original text that names the target group, as an ARN or a name.
     pub group: Box<str>,
     /// The selected pods.
     pub pods: Pods,

@@ -159,7 +159,7 @@ pub enum ReferenceError {
         /// The error in the text.
         piece: &'static str,
     },
-    /// A look-up by tag, which Headgate does not support.
+    /// The text is a tag, which Headgate does not support.
     #[error("\"{text}\" is a tag, which is not supported. Write the ARN or the name of a target group.")]
     Tag {
         /// The invalid text.
@@ -226,8 +226,8 @@ impl IpFamily {
 }
 
 /// The minimum of healthy targets in a group, as a count and as a percentage (0 to 100). The higher of the two values
-/// applies. Below the minimum, a load balancer sends to all targets (`unhealthy_state_routing`) or removes a zone from
-/// DNS (`dns_failover`).
+/// applies. Below the minimum, a load balancer sends requests to all targets (`unhealthy_state_routing`) or removes a
+/// zone from DNS (`dns_failover`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastHealthy {
     /// `minimum_healthy_targets.count`.
@@ -276,8 +276,8 @@ impl TargetGroupFacts {
             "TCP" | "TLS" | "HTTP" | "HTTPS" => &[Protocol::Tcp],
             "UDP" => &[Protocol::Udp],
             "TCP_UDP" => &[Protocol::Tcp, Protocol::Udp],
-            // AWS requires a `QuicServerId` for each target, which the load balancer uses to route a connection. Only
-            // the pod's own configuration contains the `QuicServerId`.
+            // AWS requires a `QuicServerId` for each target, because the load balancer uses the ID to route
+            // connections. Only the pod's own configuration contains the `QuicServerId`.
             "QUIC" | "TCP_QUIC" => {
                 return Err(Unsupported::Quic {
                     group: self.arn.name().into(),
@@ -345,7 +345,7 @@ pub enum Unsupported {
 /// Settings for all target groups.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSettings {
-    /// How long a call may still take effect after it timed out, or if another replica sent it.
+    /// How long a call may still take effect after a timeout, or after another replica sent the call.
     pub late: Duration,
     /// How long old targets of running pods remain after the last new target became healthy, if a change replaces all
     /// targets.

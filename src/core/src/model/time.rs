@@ -16,7 +16,7 @@ impl Moment {
     /// The start of the process.
     pub const START: Self = Self(Duration::ZERO);
 
-    /// The moment `elapsed` after the start of the process.
+    /// Creates the moment that is `elapsed` after the start of the process.
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)
     }
@@ -56,7 +56,7 @@ impl Sub<Duration> for Moment {
 pub struct WallTime(Duration);
 
 impl WallTime {
-    /// The time this long after the beginning of 1970, in UTC.
+    /// Creates a time from the duration since the beginning of 1970, in UTC.
     pub const fn since_1970(elapsed: Duration) -> Self {
         Self(elapsed)
     }
@@ -138,7 +138,7 @@ impl Written {
 pub struct Window {
     /// Headgate sends the registrations when no registration was added for this long.
     pub idle: Duration,
-    /// Headgate sends the registrations after this time at the latest.
+    /// The longest time for which Headgate collects registrations before it sends them.
     pub most: Duration,
 }
 

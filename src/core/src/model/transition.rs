@@ -13,7 +13,7 @@ pub enum Transition {
     Target(TargetGroupArn, Target, Owner, TargetStep),
     /// A step of a pod.
     Pod(Owner, PodStep),
-    /// A node will be removed for this cause, or `None` if the node remains.
+    /// The cause for the removal of a node, or `None` if the node remains.
     Node(Arc<str>, Option<Cause>),
     /// Whether this replica is the leader from now on.
     Leads(bool),
@@ -30,7 +30,7 @@ pub enum TargetStep {
     Registered,
     /// AWS has not accepted the registration.
     NotRegistered(Reason),
-    /// The load balancer reports a new state of the target, or `None` if the target is absent.
+    /// The load balancer reports a new state of the target. `None`: the target is absent.
     Shown(Option<HealthState>, Option<Health>),
     /// The target should be deregistered.
     Unwanted(Cause),

@@ -34,7 +34,7 @@ pub struct BindingView {
     pub targets: Vec<TargetView>,
     /// Former targets that are being deregistered or drained.
     pub ending: Vec<EndingView>,
-    /// How long terminating pods without their own value should be held.
+    /// The hold of terminating pods that have no hold annotation of their own.
     pub hold: HoldWanted,
     /// Problems of the binding and its target group, each with a message.
     pub said: Vec<(Reason, String)>,
@@ -100,7 +100,7 @@ pub struct EndingView {
     pub target: Target,
     /// The pod for which the target was registered.
     pub pod: ObjectKey,
-    /// Why it should be deregistered.
+    /// Why the target should be deregistered.
     pub reason: Reason,
     /// Whether AWS has not accepted the deregistration yet.
     pub registered: bool,
@@ -119,8 +119,8 @@ pub struct GroupView {
     pub zones: BTreeMap<Option<ZoneName>, ZoneView>,
     /// The number of foreign targets that are not draining.
     pub foreign: usize,
-    /// The number of healthy targets that Headgate registered but no pod of this cluster needs any more. Suspect
-    /// targets remain registered, because pods of another cluster may have their addresses.
+    /// The number of healthy targets that Headgate registered but that no pod of this cluster needs any more. Suspect
+    /// targets remain registered, because a pod of another cluster may have the address.
     pub suspects: usize,
     /// The number of targets that another writer removes repeatedly.
     pub contested: usize,
@@ -131,7 +131,7 @@ pub struct GroupView {
     /// The number of registrations that wait because AWS accepts no more targets.
     pub unplaced: usize,
     /// The number of deregistrations that wait. While all targets of running pods are being replaced, deregistrations
-    /// wait for a healthy new target. Deregistrations of unready pods wait while the pods' zones need them.
+    /// wait for a healthy new target. Deregistrations of unready pods wait while their zones need the pods.
     pub held: usize,
     /// When the waiting deregistrations become due at the latest. `None`: no new target is healthy yet.
     pub held_until: Option<Moment>,

@@ -35,7 +35,7 @@ impl fmt::Display for Scope {
 pub enum Change<T> {
     /// The object exists, with this content.
     Applied(T),
-    /// The object was deleted, and this was its last state.
+    /// The object was deleted and had this last state.
     Deleted(T),
     /// All objects within the scope. An object that is missing from the list was deleted. The list is consistent, and
     /// never older than earlier changes.

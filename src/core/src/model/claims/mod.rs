@@ -15,7 +15,7 @@ use crate::{
     model::{Moment, Target},
 };
 
-/// Records that a load balancer may send requests to a target of this pod, now or after a call that is in flight.
+/// Records that a load balancer may send requests to a target of this pod, now or as the result of a call in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The pod.
