@@ -1,7 +1,7 @@
 //! Decides when Headgate accepts the deletion of most TargetBindings or the removal of most selected namespaces.
 //!
 //! The targets of a deleted Service always remain for a while. If most Services disappear, Headgate lists the Services
-//! again during that time. A second list finds Services that a wrong list or watch has lost.
+//! again during that time. The second list contains Services that a wrong list or watch has omitted.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

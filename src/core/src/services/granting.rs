@@ -2,8 +2,8 @@
 //!
 //! * If the namespace has no targets in the group, the binding is not active.
 //! * If the namespace has targets in the group, the binding is **withheld**: existing targets remain for a while, and
-//!   no target is added. A grant that was removed by mistake therefore deregisters no pod immediately, so an
-//!   administrator has time to restore the grant.
+//!   no target is added. If a grant is removed by mistake, Headgate deregisters no pod immediately, so an administrator
+//!   has time to restore the grant.
 //! * Until Headgate has read the ledger of a group, it allows every binding, because the group's owner is unknown. The
 //!   leader reads the ledgers before it acts.
 
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// The targets of a rejected binding that remain, and the time until which they remain.
+/// The remaining targets of a rejected binding, and the time until which they remain.
 #[derive(Clone, Debug)]
 pub struct Withholding {
     until: Moment,
@@ -61,8 +61,8 @@ impl Granting {
         self.ends.next_due()
     }
 
-    /// Removes or withholds the bindings that the namespace is not allowed to have. Returns whether it has rejected a
-    /// binding.
+    /// Removes or withholds the bindings that the namespace is not allowed to have. Returns whether a binding was
+    /// rejected.
     pub fn grant(
         &mut self,
         origin: &Origin,
@@ -150,7 +150,7 @@ const fn minutes(grace: Duration) -> u64 {
     grace.as_secs().div_ceil(60)
 }
 
-/// Reduces the ownership of a binding to the permit. Returns the problem to report, if any.
+/// Limits the ownership mode of a binding to the permissions of the namespace. Returns the problem to report, if any.
 fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<Problem> {
     let name = key.group.name();
     let (reason, said) = if *ownership == Ownership::Exclusive && !permit.exclusive {

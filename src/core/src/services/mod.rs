@@ -5,10 +5,10 @@
 //! * **Flow.** [`Services::apply`] records a change from a watch and returns the affected objects. The caller
 //!   reevaluates each affected object with [`Services::settle`]. The index then gets the active bindings, and
 //!   [`Services::say`] reports the problems. [`Origins`] answers queries.
-//! * **Guarantees.** An unreadable object does not end its previous valid bindings. The targets of a deleted Service
-//!   remain for a while, in case the Service is created again. If most TargetBindings or selected namespaces disappear,
+//! * **Guarantees.** An unreadable object keeps its previous valid bindings. The targets of a deleted Service remain
+//!   for a while, in case the Service is created again. If most TargetBindings or selected namespaces disappear,
 //!   Headgate changes nothing until a second list confirms the removal (`doubts.rs`).
-//! * **Assumes** that the caller settles each object that [`Services::apply`] returns.
+//! * **Assumes** that the caller calls [`Services::settle`] for each object that [`Services::apply`] returns.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -60,7 +60,7 @@ struct Known {
 }
 
 impl Known {
-    /// Whether the object has an annotation or a problem that concerns bindings. An empty annotation counts, too.
+    /// Whether the object has an annotation or a problem that concerns bindings. An empty annotation also counts.
     fn tries_to_bind(&self) -> bool {
         self.facts.target_groups.is_some()
             || self.besides.is_some()
@@ -77,7 +77,7 @@ impl Known {
 /// The number of bindings, and the number of named target groups.
 type Counts = (usize, usize);
 
-/// Drops an object's new bindings and names that exceed the limit of its namespace. The counts are those of the
+/// Drops an object's new bindings and names that exceed the limit of its namespace. The counts include only the
 /// namespace's other objects. Returns whether the function dropped anything.
 fn keep_within(settled: &mut Settled, before: &Settled, (bindings, names): Counts) -> bool {
     let bound = limits::BINDINGS.excess(bindings + settled.bindings.len());
@@ -138,7 +138,7 @@ pub struct Services {
     /// The scopes in which all Services are known.
     listed: BTreeSet<Scope>,
     written: BTreeMap<ObjectKey, BindingFacts>,
-    /// Deleted TargetBindings that wait for the removal of their targets, each with its target group.
+    /// Deleted TargetBindings that wait for the deregistration of their targets, each with its target group.
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// The objects that name each target group.
     naming: Multimap<GroupRef, Origin>,
@@ -178,7 +178,7 @@ impl Services {
         (self.with_crowded(origins), namespaces, self.doubts.take_asks())
     }
 
-    /// Adds objects of the same namespaces that have reached a limit, because the change may make room.
+    /// Adds objects whose namespace has reached a limit, because a change in the same namespace may make room.
     fn with_crowded(&self, mut changed: Vec<Origin>) -> Vec<Origin> {
         if !self.crowded.is_empty() {
             let here: BTreeSet<Arc<str>> =

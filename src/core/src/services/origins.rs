@@ -60,7 +60,7 @@ impl<'a> Origins<'a> {
         deleted.chain(gone).chain(rest).min()
     }
 
-    /// When Headgate accepts the unconfirmed removal of this object or its namespace, if there is such a removal.
+    /// When Headgate accepts the unconfirmed removal of this object or its namespace, if any.
     pub fn doubted_until(self, origin: &Origin) -> Option<Moment> {
         self.0.doubts.until(origin)
     }

@@ -138,8 +138,8 @@ impl Services {
         read
     }
 
-    /// Takes the deleted TargetBindings without remaining targets, each only once. `has_left` decides for a
-    /// TargetBinding and its target group, if the target group is readable.
+    /// Takes the deleted TargetBindings without remaining targets, each only once. `has_left` returns whether a
+    /// TargetBinding has no targets left in its target group, if the target group is known.
     pub fn released(
         &mut self,
         has_left: impl Fn(&Origin, Option<&GroupRef>) -> bool,
