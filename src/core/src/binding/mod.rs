@@ -24,10 +24,10 @@ use crate::{
 
 /// Decides which bindings of `origin`, in the form of `service`, are active. `before` is the previous result.
 ///
-/// A part may be invalid, or name an unknown port or a target group that cannot be found or used. Such a part does not
-/// affect the other parts, and the previous binding for its port or target group remains active. A typing error
-/// therefore deregisters no pod. If the text no longer names a binding, Headgate removes the binding, even if another
-/// part is invalid. If every part is invalid, no binding changes. Without the annotation, Headgate removes all
+/// A part may be invalid, or name an unknown port or a target group that cannot be found or used. An unusable part does
+/// not affect the other parts, and the previous binding for its port or target group remains active. A typing error
+/// therefore deregisters no pod. If the text no longer contains a binding, Headgate removes the binding, even if
+/// another part is invalid. If every part is invalid, no binding changes. Without the annotation, Headgate removes all
 /// bindings.
 pub fn settle(
     origin: &Origin,
@@ -180,7 +180,7 @@ fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     Problem::of_all(Reason::InvalidBinding, format!("{what}: {why}{then}."))
 }
 
-/// The report about an invalid part, in the terms of its object.
+/// The report about an invalid part, in the terms of the object that contains the part.
 fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     match (origin, &bad.error) {
         (Origin::Service(_), _) => (Reason::InvalidBinding, bad.to_string()),
