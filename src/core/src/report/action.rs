@@ -77,7 +77,7 @@ impl EventAction {
             | Reason::RemovalsFail => Self::Deregister,
 
             Reason::GateDelayed | Reason::HealthUnread | Reason::HeadgateLeft => Self::OpenGate,
-            // On a pod, both reasons concern the readiness gate.
+            // On a pod, `NotSelected` and `RightMissing` concern the readiness gate.
             Reason::NotSelected | Reason::RightMissing if is_pod => Self::OpenGate,
 
             Reason::HoldMissing | Reason::HoldTooShort => Self::HoldPod,

@@ -1,6 +1,6 @@
 //! The texts about targets, gates, holds and evictions in Events, conditions and log lines.
 //!
-//! Each text contains first the object, then what happened, then what to do. An Event has at most
+//! Each text contains the object, the event and the remedy, in this order. An Event has at most
 //! [`LONGEST`](crate::model::notice::LONGEST) characters. To fit into an Event, a text shortens only the names in it
 //! ([`brief`]).
 
@@ -370,7 +370,7 @@ pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
     )
 }
 
-/// The status of `other` shows the address of this pod.
+/// The status of `other` contains the address of this pod.
 pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
     format!(
         "Still a target: pod {} also shows {ip}. If it runs, find out who wrote its status.podIP.",

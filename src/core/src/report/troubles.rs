@@ -19,7 +19,7 @@ pub fn pause(key: &BindingKey, index: &Index, groups: &Groups) -> Option<(Reason
     is_paused.then(|| (Reason::Paused, paused(&key.group, &key.origin)))
 }
 
-/// All problems of a target group, for the Services that are bound to it.
+/// All problems of a target group, for the Services that bind the group.
 fn group_troubles(key: &BindingKey, group: &Group) -> Vec<(Reason, String)> {
     let (arn, known) = (&key.group, group.troubles());
     let mut troubles: Vec<_> = known.refused().cloned().collect();
