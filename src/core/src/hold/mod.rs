@@ -1,9 +1,9 @@
 //! Counts pods that stop before their load balancers have stopped sending requests.
 //!
 //! A load balancer keeps sending requests for a while after `DeregisterTargets` has returned (see [`Bounds`]). A pod
-//! that stops before the end of this delay drops requests. Headgate counts and reports each such pod once, even after a
-//! force delete or the deletion of a node. The pods of a deleted node stop when Headgate sees the deletion of the node,
-//! not when the pods are deleted.
+//! that stops too early drops requests. Headgate counts and reports a pod that stops too early only once. Pods also
+//! count after a force delete or the deletion of their node. For the pods of a deleted node, the time of the stop is
+//! when Headgate sees the deletion of the node, not of the pods.
 //!
 //! Headgate does not count pods with `headgate.dev/hold: off`, pods that were never healthy, and pods with a paused
 //! binding. Headgate also does not count pods that stop without a leader, because no replica knows when they were
@@ -54,8 +54,9 @@ impl Holds {
         Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new() }
     }
 
-    /// Records that a target should be deregistered, or that Headgate sends the call. `was` is the pod that had the
-    /// target, and whether the pod served requests. Headgate ignores a pod that has lost the target's address.
+    /// Records that a target should be deregistered, or that Headgate sends a `DeregisterTargets` call for the target.
+    /// `was` is the pod that had the target, and whether the pod served requests. Headgate ignores a pod that has lost
+    /// the target's address.
     pub fn leaves(
         &mut self,
         arn: &TargetGroupArn,
