@@ -23,9 +23,9 @@ const LONGEST_GRACE: u32 = 24 * 3600;
 /// The valid values of an annotation or a flag that limits grace periods, for error messages.
 pub const MAX_GRACE_EXPECTED: &str = "a duration from 1s to 24h in whole seconds, e.g. 120s or 10m";
 
-/// Why a hold is shorter than the pod requested.
+/// The reason for a shorter hold, if another webhook has lowered the grace period.
 const LOWERED: &str = "another webhook has lowered the grace period of the pod";
-/// Why a pod has no hold.
+/// The reason for a missing hold, if pods with a hold were not created.
 const REFUSED: &str = "pods of its owner that were given a hold were not created";
 
 /// Parses a limit of grace periods, in seconds.
@@ -301,7 +301,8 @@ impl Holding<'_> {
         self.injection.notices.extend(notices);
     }
 
-    /// Whether a load balancer may send requests to the container, because it declares the port or no container does.
+    /// Whether a load balancer may send requests to the container, because the container declares the port or no
+    /// container declares it.
     fn is_served_by(&self, container: &Container) -> bool {
         let mut ports = self.known.bound().iter().filter_map(|bound| bound.port);
         ports.any(|port| {

@@ -3,7 +3,7 @@
 //!
 //! * **Owns** no state. Each decision depends only on the pod, its possible bindings and the settings.
 //! * **Guarantees.** Headgate never removes a user's configuration, although a `sleep` may become longer. Repeated
-//!   webhook calls add nothing twice.
+//!   webhook calls do not repeat a change.
 //!
 //! When a liveness or startup probe fails, the kubelet terminates the container in the same way as in a terminating
 //! pod. The kubelet runs the `preStop` for at most the grace period of the probe. The kubelet then sends SIGTERM and
@@ -14,22 +14,22 @@
 //! A probe of a held container therefore gets a short grace period. A probe of another container in the pod gets the
 //! pod's previous grace period.
 //!
-//! A `preStop` that is not a `sleep` does not change by default. If the pod's annotation `headgate.dev/own-prestop`
-//! requests it, the hook runs after the hold. If the hook is a shell command, the same shell runs the hold first.
-//! Headgate's program, which is mounted as a volume, runs all other commands and HTTP hooks, because the content of the
-//! image is unknown. If neither a shell nor Headgate's program can run a hook, Headgate leaves the hook unchanged and
-//! reports it.
+//! A `preStop` that is not a `sleep` does not change by default. If the pod's annotation `headgate.dev/own-prestop` is
+//! `wrap` or `wrap-by-shell`, the hook runs after the hold. If the hook is a shell command, the same shell runs the
+//! hold first. Headgate's program, which is mounted as a volume, runs all other commands and HTTP hooks, because the
+//! content of the image is unknown. If neither a shell nor Headgate's program can run a hook, Headgate leaves the hook
+//! unchanged and reports it.
 //!
 //! The pod's annotation `headgate.dev/injected` contains the decision with the names of [`Decision`]. The API server
 //! may call the webhook again after another webhook has changed the pod, and users copy and restore pods. Headgate
-//! therefore uses the annotation only while the containers still match it.
+//! therefore uses the annotation only while it matches the containers.
 //!
 //! A hold becomes longer if a binding of the pod needs a longer hold. If the pod itself requests a length, the hold has
 //! the requested length. Headgate never reverts values that users set.
 //!
 //! **Limits.** A policy may reject pods with a long grace period, and no webhook can see the rejection. The pod, its
-//! namespace or a flag may therefore limit the grace period, and thereby the hold. If another webhook lowered the grace
-//! period after an earlier decision, Headgate shortens the hold and never extends the grace period again.
+//! namespace or a flag may therefore limit the grace period, which also limits the hold. If another webhook lowered the
+//! grace period after an earlier decision, Headgate shortens the hold and never extends the grace period again.
 //!
 //! If only the namespace has the label, pods of Jobs and pods without a binding do not change, because they serve no
 //! requests. A pod with its own label, hold or gate still gets the injection.

@@ -1,4 +1,5 @@
-//! Runs a container's own `preStop` after the hold, if the pod's annotation requests it.
+//! Runs a container's own `preStop` after the hold, if the pod's annotation `headgate.dev/own-prestop` requests this
+//! order.
 
 use crate::model::{
     excerpt::excerpt,
@@ -6,8 +7,8 @@ use crate::model::{
     lifespan::HOLD_PROGRAM,
 };
 
-/// Runs own hooks after the hold, if the pod requests it. Returns the containers whose hooks cannot run after the hold,
-/// each with the reason.
+/// Makes the containers' own hooks run after the hold, if the pod requests this order. Returns the containers whose
+/// hooks cannot run after the hold, each with the reason.
 pub(super) fn wrap(pod: &NewPod, terms: Terms, injection: &mut Injection) -> Vec<(Box<str>, &'static str)> {
     let Some(text) = pod.own_pre_stop.as_deref() else { return Vec::new() };
     let asked = OwnPreStop::of_word(text).unwrap_or_else(|| {
