@@ -229,7 +229,7 @@ impl<'a> LastSeen<'a> {
     }
 
     /// Whether Headgate may act now on the sign of a node. Headgate ignores a taint on more than a quarter of all
-    /// nodes. A node group may taint all nodes before it drains the first node.
+    /// nodes. A tool may taint all nodes of a node group before it drains the first node.
     pub fn is_its_turn(self, signal: &Signal) -> bool {
         let marked = self.0.marked.get(&signal.sign).copied().unwrap_or_default();
         signal.cordoned || signal.fate != Fate::Disrupted || marked <= 1 || marked * 4 <= self.0.all.len()
@@ -265,7 +265,7 @@ impl<'a> LastSeen<'a> {
         here.any(|node| node.takes_pods)
     }
 
-    /// When Headgate accepts the unconfirmed deletion of this node, if there is such a deletion.
+    /// When Headgate accepts the unconfirmed deletion of this node, if any.
     pub fn given_up_at(self, node: Option<&Arc<str>>) -> Option<Moment> {
         self.0.brake.doubted_until(node?)
     }
