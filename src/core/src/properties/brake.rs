@@ -52,7 +52,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Begins with a list of these objects.
+    /// Creates the state after a list of these objects.
     fn new(there: &BTreeSet<u8>) -> Self {
         let mut it = Self { brake: Brake::new(PATIENCE), there: Names::new(), now: Moment::START };
         it.listed(&names(there));
