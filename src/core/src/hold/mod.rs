@@ -1,9 +1,9 @@
 //! Counts pods that stop before their load balancers have stopped sending requests.
 //!
 //! A load balancer keeps sending requests for a while after `DeregisterTargets` has returned (see [`Bounds`]). A pod
-//! that stops too early drops requests. Headgate counts and reports a pod that stops too early only once. Pods also
-//! count after a force delete or the deletion of their node. For the pods of a deleted node, the time of the stop is
-//! when Headgate sees the deletion of the node, not of the pods.
+//! that stops too early drops requests. Headgate counts and reports each early stop of a pod only once. A force delete
+//! or the deletion of a node also counts. Pods of a deleted node count as stopped when Headgate sees the deletion of
+//! the node, even if the pods are deleted later.
 //!
 //! Headgate does not count pods with `headgate.dev/hold: off`, pods that were never healthy, and pods with a paused
 //! binding. Headgate also does not count pods that stop without a leader, because no replica knows when they were

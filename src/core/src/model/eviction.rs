@@ -36,8 +36,8 @@ impl Limits {
         self.patience.min(self.given_up_after / 3)
     }
 
-    /// If no leader decides in this time, the eviction is allowed. This timeout is longer than any change of the
-    /// leader, and longer than any pause of a working leader.
+    /// If no leader decides in this time, the eviction is allowed. The timeout is longer than any change of the leader,
+    /// and longer than any pause of a working leader.
     pub fn silence(&self) -> Duration {
         self.patience.saturating_mul(3)
     }

@@ -124,8 +124,8 @@ words! {
 pub struct Gate {
     /// The gate's condition in the pod's status.
     pub shown: GateView,
-    /// The condition to write into the status, and when it became due. `None`: the status is correct, or the pod has no
-    /// gate.
+    /// The condition to write into the status, and when the write became due. `None`: the status is correct, or the pod
+    /// has no gate.
     pub verdict: Option<(Word, Moment)>,
 }
 

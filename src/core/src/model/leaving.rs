@@ -38,7 +38,7 @@ pub struct Asked {
     /// Whether the hold is long enough. If the hold is long enough, Headgate checks only the zones and does not
     /// deregister the pod before its eviction.
     pub held: bool,
-    /// Whether no client has requested the eviction yet, and the record exists only because the node will be removed.
+    /// Whether the record exists only because the node will be removed, without an eviction request.
     pub early: bool,
     /// Since when the pod should be evicted, with or without an eviction request.
     pub begun: WallTime,

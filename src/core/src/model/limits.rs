@@ -108,7 +108,8 @@ pub const PROBLEMS: Limit = Limit {
     effect: "Headgate only counts further ones",
 };
 
-/// The number of workloads in one namespace that Headgate remembers for one hour after their last pod.
+/// The number of workloads without pods in one namespace. Headgate keeps the record of a workload for one hour after
+/// its last pod.
 pub const WORKLOADS: Limit = Limit {
     what: "workloads of a namespace without pods",
     most: 1000,

@@ -103,8 +103,8 @@ pub struct PodFacts {
     pub created: i64,
     /// Whether `metadata.deletionTimestamp` is set. Nothing can cancel the termination of a pod.
     pub terminating: bool,
-    /// Whether `status.phase` is `Succeeded` or `Failed`. The status of a finished pod still shows its IP, which
-    /// another pod may already have.
+    /// Whether `status.phase` is `Succeeded` or `Failed`. The status of a finished pod still contains the pod's IP,
+    /// which another pod may already have.
     pub finished: bool,
     /// Whether the pod is terminating and none of its containers runs. The pod object may remain for some time.
     pub stopped: bool,

@@ -21,7 +21,7 @@ pub enum Transition {
     Said(Notice),
 }
 
-/// A step of a target. Only the leader knows the answers of AWS.
+/// A step of a target. Only the leader receives AWS's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetStep {
     /// The target should be registered.

@@ -133,7 +133,7 @@ pub struct GroupView {
     /// The number of deregistrations that wait. While all targets of running pods are being replaced, deregistrations
     /// wait for a healthy new target. Deregistrations of unready pods wait while their zones need the pods.
     pub held: usize,
-    /// When the waiting deregistrations become due at the latest. `None`: no new target is healthy yet.
+    /// The latest time at which the waiting deregistrations become due. `None`: no new target is healthy yet.
     pub held_until: Option<Moment>,
     /// When the last answered `DescribeTargetHealth` call began.
     pub last_read: Option<Moment>,

@@ -396,8 +396,8 @@ mod tests {
         assert!(!nodes.last_seen().stays(&pod("web", "u-1").on("a1").of_daemon_set().build()));
     }
 
-    /// Returns whether Headgate may act on the first of five nodes, of which `marked` nodes have a taint. `cordoned`
-    /// applies to the first node.
+    /// Returns whether Headgate may act on the first of five nodes, of which `marked` nodes have a taint. `cordoned` is
+    /// true if the first node is cordoned.
     fn is_turn(marked: usize, cordoned: bool) -> bool {
         let mut nodes = five();
         for at in 1..=marked {

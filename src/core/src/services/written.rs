@@ -1,8 +1,8 @@
 //! The TargetBindings that users wrote, which Headgate evaluates like Services.
 //!
 //! A TargetBinding that names a Service binds the Service's pods. When the Service is deleted, the targets remain for a
-//! while, as they do with the annotation. If the Service does not exist or the TargetBinding is unreadable, the
-//! previous valid bindings remain active.
+//! while, in the same way as for a Service with the annotation. If the Service does not exist or the TargetBinding is
+//! unreadable, the previous valid bindings remain active.
 
 use std::{collections::BTreeSet, time::Duration};
 

@@ -1,5 +1,5 @@
 //! The journal of changes to targets, pods, nodes and this replica's leadership, in the order in which this replica
-//! learned about them.
+//! learned about the changes.
 //!
 //! * **Owns** the last entries, up to a maximum number.
 //! * **Flow.** The engine emits changes ([`Transition`]). The owner of a journal records the changes and answers

@@ -19,7 +19,7 @@ use crate::{
 const MORE: usize = 15;
 const LATE: Duration = Duration::from_secs(86_399);
 
-/// The text contains each of `words`.
+/// Checks that the text contains each of `words`.
 fn has(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "\"{word}\" is not in: {text}");
