@@ -266,8 +266,8 @@ impl Gates {
         std::mem::take(&mut self.dirty).into_iter().collect()
     }
 
-    /// Returns the condition that the pod's status should contain, and the time since when this reason applies. `None`:
-    /// the gate is in its desired state.
+    /// Returns the condition that the pod's status should contain, and the time at which its reason began to apply.
+    /// `None`: the gate is in its desired state.
     pub fn should_show(&self, pod: &ObjectKey) -> Option<(Condition, Moment)> {
         self.waiting.get(pod)?.should_show()
     }
