@@ -1,9 +1,9 @@
 //! Nodes that will be removed and whose pods receive no more traffic from load balancers.
 //!
 //! The component that terminates the machine can wait until the node is detached. Headgate annotates the Node
-//! ([`DETACHED_AT`]) when none of its pods is or should be a target, and no load balancer sends to its pods. Headgate removes
-//! the annotation when the node remains, or when one of its pods is a target again. Only pods that have not terminated
-//! count.
+//! ([`DETACHED_AT`]) when none of its pods is or should be a target, and no load balancer sends to its pods. Headgate
+//! removes the annotation when the node remains, or when one of its pods is a target again. Only pods that have not
+//! terminated count.
 //!
 //! [`DETACHED_AT`]: crate::model::node::DETACHED_AT
 
