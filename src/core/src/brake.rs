@@ -3,8 +3,8 @@
 //!
 //! A list or a watch can be wrong: an API server may have lost data, or a misrouted proxy may query another API server.
 //! Headgate accepts the deletion of one object immediately. If more than half of the objects disappear, and at least
-//! two, Headgate waits for a second list that also lacks them. Without a second list, Headgate accepts the deletions
-//! after a timeout.
+//! two, Headgate waits for a second list that also lacks these objects. Without a second list, Headgate accepts the
+//! deletions after a timeout.
 //!
 //! ```text
 //!  a list lacks an object      ──► deleted; if most objects are missing: doubted, and a new list is requested
@@ -41,7 +41,7 @@ pub const fn is_most(lost: usize, all: usize) -> bool {
     lost >= FEWEST && 2 * lost > all
 }
 
-/// Returns all `missing` objects if they are most of `all` objects, and no object if they are not.
+/// Returns the `missing` objects if their deletion needs a confirmation. If not, returns an empty set.
 pub fn most_of<K: Ord + Clone>(missing: &[K], all: usize) -> BTreeSet<K> {
     let most = if is_most(missing.len(), all) { missing } else { &[] };
     most.iter().cloned().collect()
@@ -65,7 +65,7 @@ impl Placed for Arc<str> {
     }
 }
 
-/// The state in which Headgate treats an object.
+/// The state that Headgate assumes for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becomes {
     /// The object is deleted.
@@ -81,7 +81,7 @@ pub enum Becomes {
 #[derive(Clone, Copy, Debug)]
 struct Withheld {
     until: Moment,
-    /// Whether most objects were reported as deleted. `false`: other objects disappeared within the last 3 s.
+    /// Whether most objects were reported as deleted. `false`: only some objects disappeared within the last 3 s.
     doubted: bool,
 }
 
@@ -105,7 +105,7 @@ impl<K> Default for Brake<K> {
 }
 
 impl<K> Brake<K> {
-    /// Creates a safety check without doubted objects. `patience`: the timeout of a doubt.
+    /// Creates a safety check without doubted objects. `patience`: the maximum duration of a doubt.
     pub const fn new(patience: Duration) -> Self {
         Self {
             patience,

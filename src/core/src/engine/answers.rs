@@ -137,9 +137,10 @@ impl Engine {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { known: Knowledge { index, .. }, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
-            // Keep the record of a deregistered target while the load balancer may send to its running pod. During this
-            // time, the machine of a terminating pod must not stop. The next leader may not know yet that the pod is
-            // terminating. Also, a pod with another address may get the earlier address again.
+            // Keep the record of a deregistered target while the load balancer may send to its running pod. The machine
+            // of a terminating pod must not stop while the load balancer sends to the pod. The next leader may see
+            // later than this leader that the pod is terminating. Also, a pod with another address may get the earlier
+            // address again.
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
                 !pod.finished && tombstone.out_since().is_some_and(|since| now < since.ends(bound))

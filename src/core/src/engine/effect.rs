@@ -34,7 +34,7 @@ pub enum Effect {
         /// requests that are not calls to AWS.
         waited: Option<Duration>,
     },
-    /// A call that Headgate would send if neither a binding nor Headgate were paused.
+    /// A call that Headgate does not send because the binding is paused or Headgate is read-only.
     Planned(Call),
     /// Report this notice to the user.
     Notice(Notice),
@@ -50,7 +50,8 @@ pub enum Effect {
     Took(Span, Duration),
     /// Show this new view, or remove the view of a deleted object.
     Shows(Picture),
-    /// Remove the finalizer of this deleted TargetBinding. AWS has accepted the deregistration of each of its targets.
+    /// Remove the finalizer of this deleted TargetBinding. AWS has accepted the deregistration of all targets of the
+    /// TargetBinding.
     Released(ObjectKey, Uid),
     /// Whether this namespace is selected now. The engine sends this effect only if Headgate selects namespaces by
     /// their labels.

@@ -35,8 +35,8 @@ fn around<'a>(
 }
 
 impl Engine {
-    /// The evictions, the outbox, and the data of the other modules. If this replica is the leader, these are the
-    /// leader's evictions.
+    /// The evictions, the outbox, and the data of the other modules. If this replica is the leader, the method returns
+    /// the leader's evictions.
     pub(super) fn evictions(&mut self, now: Moment) -> (&mut Evictions, &mut Outbox, Surroundings<'_>) {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, out, groups, settings, .. } = self;
@@ -50,7 +50,7 @@ impl Engine {
         self.leader.as_ref().map_or(&self.known.evictions, |leader| &leader.evictions)
     }
 
-    /// Reports an event to the evictions that may affect pods that are or should be evicted.
+    /// Notifies the evictions of an event.
     pub(super) fn touch_evictions(&mut self, touched: Touched<'_>, now: Moment) {
         self.known.evictions.touch(touched, now);
         if let Some(leader) = &mut self.leader {
@@ -58,8 +58,7 @@ impl Engine {
         }
     }
 
-    /// Passes a change from the watch of pods to the evictions before the index handles the change, see
-    /// [`Evictions::saw`].
+    /// Passes a change from the watch of pods to [`Evictions::saw`] before the index handles the change.
     pub(super) fn evictions_see(&mut self, change: &Change<PodFacts>, now: Moment) -> Vec<Late> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, groups, settings, .. } = self;
@@ -69,7 +68,7 @@ impl Engine {
         leader.as_mut().map_or(late, |leader| leader.evictions.saw(change, &around(leads)))
     }
 
-    /// Reports a change of the index or of the nodes to the evictions, see [`Evictions::follow`].
+    /// Passes a change of the index or of the nodes to [`Evictions::follow`].
     fn consequences(&mut self, what: Followed<'_>, now: Moment) -> Vec<Consequence> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, groups, settings, .. } = self;

@@ -127,7 +127,7 @@ impl Engine {
         }
     }
 
-    /// Reports an event to the gates that may affect the gates.
+    /// Notifies the gates of an event.
     pub(super) fn touch_gates(&mut self, what: Touched<'_>, now: Moment) {
         self.known.gates.touch(what, now);
         if let Some(leader) = &mut self.leader {
@@ -135,8 +135,8 @@ impl Engine {
         }
     }
 
-    /// Handles that the containers of this pod have become ready. Its targets may become healthy soon, so Headgate
-    /// reads the health of groups in which its targets are not healthy.
+    /// Reads the health of the pod's targets soon, because the containers of the pod have become ready. Groups in which
+    /// the pod's targets are already healthy are not read.
     fn may_become_healthy(&mut self, pod: &ObjectKey, now: Moment) {
         for (binding, target) in self.known.index.pods().bound(pod) {
             let (Ok(target), arn) = (target, &binding.key.group) else { continue };
@@ -150,8 +150,8 @@ impl Engine {
         }
     }
 
-    /// Closes the gates of pods whose targets will be registered again. Headgate registers a target when its gate is
-    /// closed or cannot be closed.
+    /// Closes the gates of pods whose targets will be registered again. Headgate registers a target when the gate of
+    /// its pod is closed or cannot be closed.
     pub(super) fn close_gates(&mut self, now: Moment) {
         let put_backs = self.groups.calls(now).put_backs();
         let Some(leader) = &mut self.leader else { return };

@@ -1,4 +1,4 @@
-//! Pods whose deletion this replica has seen. If a ledger entry still names such a pod, Headgate can deregister the
+//! Pods whose deletion this replica has seen. If a ledger entry still names a deleted pod, Headgate can deregister the
 //! target immediately.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -8,7 +8,8 @@ use crate::{
     model::{Moment, Owner},
 };
 
-/// The retention time of a record. A replica takes over from any leader within a shorter time.
+/// The retention time of a record. The retention time exceeds the time that a replica needs to take over from any
+/// leader.
 const KEPT: std::time::Duration = std::time::Duration::from_secs(15 * 60);
 
 /// The deleted pods. See the module docs.

@@ -25,8 +25,8 @@ impl Engine {
         }
     }
 
-    /// Whether only Headgate may use this group, and no unresolved binding can change this. A deleted Service keeps its
-    /// own targets for a while, but no longer decides about foreign targets.
+    /// Whether only Headgate may use this group, and no unresolved binding can end its exclusive use. A deleted Service
+    /// keeps its own targets for a while, but no longer decides about foreign targets.
     pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
         let origins = self.known.services.origins();
         let mut bound = self.known.index.bindings().of_group(arn).map(|binding| &binding.key.origin);
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// Deregisters the foreign targets of an exclusive group after AWS has listed its targets.
+    /// Deregisters the foreign targets of an exclusive group after AWS has listed the targets of the group.
     pub(super) fn expel_foreign_targets(&mut self, arn: &TargetGroupArn, now: Moment) {
         if !self.is_exclusive(arn) {
             return;

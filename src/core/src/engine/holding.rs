@@ -52,7 +52,7 @@ impl About {
 }
 
 impl Engine {
-    /// Handles the termination of a pod. Reports the pod to the user if it did not keep serving long enough.
+    /// Handles the termination of a pod. Reports the pod to the user if the pod did not keep serving long enough.
     pub(super) fn pod_ended(&mut self, ended: Ended) {
         let ended = &self.with_its_node(ended);
         let (groups, index) = (&self.groups, &self.known.index);
@@ -75,8 +75,8 @@ impl Engine {
         self.out.put(Effect::HoldTooShort(short.group));
     }
 
-    /// Corrects the termination time of a pod on a deleted node. Such a pod terminated with its node, even if
-    /// Kubernetes has kept the pod.
+    /// Corrects the termination time of a pod on a deleted node. A pod on a deleted node terminated with its node, even
+    /// if Kubernetes has kept the pod.
     fn with_its_node(&self, ended: Ended) -> Ended {
         let signal = ended.node.as_ref().and_then(|node| self.known.nodes.signal(node));
         let gone = signal.filter(|(signal, _)| signal.fate == Fate::Deleted).map(|(_, since)| since);
@@ -84,15 +84,15 @@ impl Engine {
         Ended { seen: ended.seen - earlier, ..ended }
     }
 
-    /// Handles the deregistration of a pod that still runs. Its held deregistrations become due immediately, and
-    /// Headgate evaluates its entries in earlier ledgers again.
+    /// Handles the deregistration of a pod that still runs. The held deregistrations of the pod become due immediately,
+    /// and Headgate evaluates the pod's entries in earlier ledgers again.
     pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, cause: Cause, seen: Moment) {
         self.groups.orphans().touch();
         self.let_go(|_, _, owner| (owner.pod == *pod).then_some(cause), seen);
     }
 
     /// Makes held deregistrations due immediately if this change has deleted or deregistered their pods, or has moved
-    /// their addresses to other pods. Deregistrations that are held because of the same change are included.
+    /// their addresses to other pods. The method includes deregistrations that are held because of the same change.
     pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
         let left = |index: &Index, target: &Target, owner: &Owner| {
             about.concerns(target, owner).then(|| index.pods().left(owner, &target.ip))?
@@ -100,8 +100,8 @@ impl Engine {
         self.let_go(left, seen);
     }
 
-    /// Makes each held deregistration due immediately if `cause` returns a cause. Deregistrations that may become held
-    /// are included.
+    /// Makes each held deregistration due immediately if `cause` returns a cause. The method includes deregistrations
+    /// that may become held.
     fn let_go(&mut self, cause: impl Fn(&Index, &Target, &Owner) -> Option<Cause>, seen: Moment) {
         // A standby holds no deregistrations, and all groups of a standby are active.
         if self.term.role() == Role::Standby {

@@ -68,7 +68,7 @@ pub enum Input {
     /// The current wall-clock time, after the clock was set or has drifted. The caller sends this input only if the
     /// time differs from the engine's calculation.
     Clock(WallTime),
-    /// No event. The time of [`Engine::next_wakeup`](crate::Engine::next_wakeup) has come.
+    /// No event, but the time of [`Engine::next_wakeup`](crate::Engine::next_wakeup) has come.
     Tick,
 }
 

@@ -2,9 +2,8 @@
 //!
 //! A load balancer may still send to an unready pod, and the pod may be the last pod of its zone. The pod then remains
 //! registered until another pod of the zone is healthy, for at most
-//! [`Limits::patience`](crate::model::eviction::Limits). Every replica measures this time itself, so a new leader keeps
-//! a pod registered until its own timeout has passed.
-//! a pod until its own wait is over.
+//! [`Limits::patience`](crate::model::eviction::Limits). Every replica measures the timeout itself, so a new leader
+//! keeps a pod registered until its own timeout has passed.
 
 use std::collections::BTreeSet;
 

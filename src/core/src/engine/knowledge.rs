@@ -11,7 +11,7 @@ pub struct Knowledge {
     pub(super) index: Index,
     pub(super) services: Services,
     pub(super) nodes: Nodes,
-    /// The gates and evictions according to the watches. A new leader starts with a copy.
+    /// The state of gates and evictions from the watches. A new leader starts with a copy of the state.
     pub(super) gates: Gates,
     pub(super) evictions: Evictions,
     pub(super) creations: Creations,

@@ -1,8 +1,8 @@
-//! The data that only a leader has. The engine creates the value when this replica acquires the Lease, and drops the
-//! value when this replica loses the Lease.
+//! The data that only a leader has. The engine creates a `Leader` when this replica acquires the Lease, and drops the
+//! `Leader` when this replica loses the Lease.
 //!
-//! The value starts as a copy of the gates and evictions from the watches. During the term, the value also records the
-//! writes, requests and decisions of this leader. The records do not outlive the term.
+//! A `Leader` starts as a copy of the gates and evictions from the watches. During the term, the `Leader` also records
+//! the leader's writes, requests and decisions. The records do not outlive the term.
 
 use crate::{
     engine::knowledge::Knowledge,

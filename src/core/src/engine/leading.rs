@@ -323,7 +323,7 @@ impl Engine {
             }
         }
         for (arn, target) in self.targets_in(arns, unsent) {
-            // While the deregistration can be cancelled, an earlier or new pod at this address matters.
+            // While Headgate can cancel the deregistration, it must consider earlier and new pods at this address.
             self.groups.orphans().contests(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && let Some(group) = self.groups.get_mut(&arn)

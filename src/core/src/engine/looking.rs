@@ -14,7 +14,7 @@ impl Engine {
         }
     }
 
-    /// The pods that decisions keep from being targets while the pods are alive.
+    /// Living pods that are not targets because of a decision of the engine.
     pub fn apart(&self) -> BTreeMap<ObjectKey, Apart> {
         self.known.index.pods().apart()
     }

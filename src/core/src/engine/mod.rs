@@ -2,7 +2,8 @@
 //!
 //! One task owns the engine, so the engine needs no locks. The engine decides about all calls to AWS but does not send
 //! the calls itself. Until every watch has listed, the engine emits only look-ups, so an incomplete view of the cluster
-//! never causes a deregistration. The same applies until this replica is the leader and has the ledgers.
+//! never causes a deregistration. Until this replica is the leader and has the ledgers, the engine also emits only
+//! look-ups.
 
 mod answers;
 mod asker;
@@ -253,9 +254,9 @@ impl Engine {
         self.known.services.settle(origin, resolve, &self.groups, now)
     }
 
-    /// Removes the finalizers of deleted TargetBindings whose targets are all deregistered. This covers targets in the
-    /// target group that the TargetBinding last named. It also covers an earlier target group that remains in force
-    /// because the last one was not found.
+    /// Removes the finalizers of deleted TargetBindings whose targets are all deregistered. The method considers
+    /// targets in the target group that the TargetBinding last named. The method also considers an earlier target
+    /// group, which remains in force while the last-named group is not found.
     fn release(&mut self) {
         if !self.acts() {
             return;

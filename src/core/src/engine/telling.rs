@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// Reports on pods which parts of the pods exceed a limit.
+    /// Creates a report on each pod with parts that exceed a limit.
     pub(super) fn tell_excesses(&mut self, beyond: Vec<(Owner, Excess)>) {
         if self.term.role() == Role::Standby {
             return;
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Reports on both pods that one pod waits for the address of the other pod.
+    /// Creates reports on both pods when one pod waits for the address of the other pod.
     pub(super) fn tell_contests(&mut self, contests: &[Contest]) {
         if self.term.role() == Role::Standby {
             return;
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Reports a problem on the affected pods.
+    /// Creates reports about a problem on the affected pods.
     pub(super) fn tell_pods(&mut self, trouble: &Trouble) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.term.role() == Role::Standby {

@@ -11,10 +11,10 @@ use crate::model::{
 
 /// The interval between two checks of a waiting pod, and the delay before a failed request is repeated.
 pub(super) const AGAIN: Duration = Duration::from_secs(2);
-/// The interval between two checks of the zones of a waiting pod. Such a check sends no request.
+/// The interval between two checks of the zones of a waiting pod. A check of the zones sends no request.
 const ZONE_AGAIN: Duration = Duration::from_secs(1);
-/// The minimum time before a pod that was deregistered early without an eviction request is registered again. Also the
-/// minimum time after the last request in which the eviction counts as in progress.
+/// The minimum time before a pod that was deregistered early without an eviction request is registered again. An
+/// eviction also counts as in progress for at least this time after the last request.
 const COUNTED: Duration = Duration::from_secs(15 * 60);
 /// The time within which the watch shows a write. If the watch does not show the write in time, another program has
 /// removed the annotation.
@@ -64,8 +64,8 @@ pub(super) struct Departure {
 pub struct Case {
     /// Whether the zones of the pod allow its eviction, with the reason.
     pub(super) zones: Result<Cause, Cause>,
-    /// Whether the pod's hold is long enough, as far as this replica knows. The annotation on the pod does not matter
-    /// here.
+    /// Whether the pod's hold is long enough, as far as this replica knows. The annotation on the pod does not affect
+    /// the value.
     pub(super) has_hold: bool,
     /// Whether the pod is or should be a target of a group that Headgate may write to.
     pub(super) is_target: bool,
@@ -75,7 +75,7 @@ pub struct Case {
     pub(super) is_back: bool,
     /// Whether AWS has accepted all deregistrations of the decision.
     pub(super) is_gone: bool,
-    /// Whether a binding may still apply to the pod, because Headgate is still looking up its target group.
+    /// Whether a binding may still apply to the pod, because Headgate is still looking up the binding's target group.
     pub(super) is_unknown: bool,
     /// Whether the pod's node will be removed or is cordoned.
     pub(super) node_goes: bool,
@@ -157,7 +157,7 @@ impl Departure {
             self.back.iter_mut().for_each(since);
         }
         self.unseen.retain(|(mark, at)| !written.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
-        // An older state of the pod must not undo these writes.
+        // An older state of the pod must not undo writes that the watch has not shown yet.
         let facts = self.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
         let is_another = self.facts.ask.begun != facts.ask.begun;
         // The deregistration in the earlier eviction already covers the target.
@@ -269,14 +269,14 @@ impl Departure {
         Next::Check
     }
 
-    /// The annotation that the eviction waits. Its time is later than in the previous annotation, so that replicas
-    /// detect the write.
+    /// The annotation which states that the eviction waits. The time in the annotation is later than in the previous
+    /// annotation, so that replicas detect the write.
     fn still_waits(&self, wall: WallTime, reason: Cause) -> Mark {
         let after = self.facts.waits.map_or(wall, |(at, _)| at + STEP);
         Mark::Waits { at: wall.max(after), reason }
     }
 
-    /// Whether the annotation that the eviction waits must be refreshed.
+    /// Whether the leader must refresh the annotation which states that the eviction waits.
     pub(super) fn is_old(&self, now: Moment, limits: &Limits) -> bool {
         self.seen.waits().is_none_or(|waits| waits.ago(now) >= limits.refresh())
     }

@@ -23,7 +23,7 @@ use crate::{
     multimap::Multimap,
 };
 
-/// The result of an answer.
+/// The action that follows from an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The leader must deregister the pod now.
@@ -104,7 +104,7 @@ impl Departures {
         }
     }
 
-    /// Removes `one` pod, or all pods if `None`, unless the index still contains the pod.
+    /// Removes `one` pod if the index no longer contains the pod. `None`: checks all pods.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) {
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
             let known = self.pods.get(&pod).map(|departure| &departure.uid);
@@ -194,8 +194,8 @@ impl Departures {
         Some(uid)
     }
 
-    /// Removes an answered request from the requests in flight. `None`: another module sent the request, or an earlier
-    /// term did.
+    /// Removes an answered request from the requests in flight. `None`: another module sent the request, or the request
+    /// is from an earlier term.
     pub fn answered(&mut self, id: RequestId, now: Moment) -> Option<Open> {
         let open = self.open.remove(&id)?;
         if open.mark.is_none() {
@@ -286,8 +286,8 @@ struct Checks {
 }
 
 impl Checks {
-    /// Whether another check is in flight in the namespace of the pod. If so, adds the pod to the queue by the time of
-    /// its first request, `since`.
+    /// Whether another check is in flight in the namespace of the pod. If another check is in flight, adds the pod to
+    /// the queue, ordered by the time of its first request, `since`.
     fn waits(&mut self, pod: &ObjectKey, since: WallTime) -> bool {
         let waits = self.open.contains(&pod.namespace);
         if waits {
@@ -315,7 +315,7 @@ impl Checks {
     }
 
     /// Takes the next pod of each namespace without a check in flight. If the pod needs no check, a later call returns
-    /// the pod after it.
+    /// the next pod.
     fn take(&mut self) -> Vec<ObjectKey> {
         let mut turns = Vec::new();
         self.queues.retain(|namespace, queue| {

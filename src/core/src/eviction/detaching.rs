@@ -117,7 +117,7 @@ impl Detaching {
 ///
 /// * The pod is terminating when it is first seen, and another leader may have deregistered the pod just before.
 /// * The previous leader registered the pod with another address. The pod may still have the address if the watch lags.
-/// * Only the ledger shows a deregistration, and `DescribeTargetHealth` must confirm it.
+/// * Only the ledger shows a deregistration, and `DescribeTargetHealth` must confirm the deregistration.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());

@@ -1,14 +1,14 @@
-//! The pods whose node will be removed. Headgate deregisters some of these pods before a client requests their
+//! Pods whose node will be removed. Headgate deregisters some pods on such nodes before a client requests their
 //! eviction.
 //!
 //! The removal of a node affects a pod if the pod had its address before Headgate saw the removal signal of the node. A
 //! pod that starts on the node later is not affected. If a replica has not seen a pod start, the replica assumes that
-//! the pod started before the removal signal. The removal always affects a pod that drain tools skip, because no drain
-//! tool will evict the pod.
+//! the pod started before the removal signal. The removal of a node always affects a pod that drain tools skip, because
+//! no drain tool will evict the pod.
 //!
-//! Every replica tracks these pods, but only the leader writes annotations. A pod without a hold gets the same
-//! annotation as for an eviction request. Headgate therefore counts all evictions together, and a later request finds
-//! the earlier annotation.
+//! Every replica tracks pods whose node will be removed, but only the leader writes annotations. A pod without a hold
+//! gets the same annotation as for an eviction request. Headgate therefore counts all evictions together, and a later
+//! request finds the earlier annotation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -124,7 +124,7 @@ impl Early {
         }
     }
 
-    /// Removes `one` pod, or all pods if `None`, if the pod is terminating or the index no longer contains the pod.
+    /// Removes `one` pod if the pod is terminating or the index no longer contains the pod. `None`: checks all pods.
     /// Returns whether a pod was removed.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) -> bool {
         let before = self.pods.len();
@@ -224,7 +224,8 @@ mod tests {
         testing::pod,
     };
 
-    /// Applies the node `a1` with this taint, seen at this time. Returns whether its removal signal has changed.
+    /// Applies the node `a1` with this taint, seen at this time. Returns whether the removal signal of the node has
+    /// changed.
     fn tainted(nodes: &mut Nodes, taint: &str, at: u64) -> bool {
         let taints = std::iter::once(taint.into()).collect();
         let node = NodeFacts { name: "a1".into(), taints, ..NodeFacts::default() };

@@ -96,8 +96,8 @@ impl Evictions {
         }
     }
 
-    /// Handles a change from the watch before the index does. Returns the affected pods on nodes that will be removed,
-    /// if the change is the first that shows the pod.
+    /// Handles a change from the watch before the index handles the change. Returns the affected pods on nodes that
+    /// will be removed, if the change is the first that shows the pod.
     pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Vec<Late> {
         let (pods, touched) = match change {
             Change::Applied(pod) => (std::slice::from_ref(pod), Touched::Pod(&pod.key)),
@@ -245,7 +245,7 @@ impl Evictions {
                 let groups = self.groups_of(pod, around);
                 self.departures.concern(pod, groups);
             }
-            // Another installation manages all other namespaces.
+            // Another installation manages namespaces that are not selected.
             for pod in pods.iter().filter(|pod| around.services.is_selected(&pod.namespace)) {
                 asks.extend(self.step(pod, &mut next_id, around, &mut closely));
             }
@@ -289,8 +289,8 @@ impl Evictions {
         Some((id, request))
     }
 
-    /// Handles the answer to a request. Returns the result of the answer. With [`Outcome::Leaves`], the decision to
-    /// deregister the pod is already stored.
+    /// Handles the answer to a request. Returns the action that follows from the answer. With [`Outcome::Leaves`], the
+    /// decision to deregister the pod is already stored.
     pub fn answered(
         &mut self,
         id: RequestId,
@@ -324,8 +324,8 @@ impl Evictions {
         let outcome = self.departures.checked(open, result, is_ready, &around.rules.limits, now)?;
         let Outcome::Leaves { pod, .. } = &outcome else { return Some(outcome) };
         let places = around.targets_of(pod);
-        // During the check, other pods in the zones may have terminated, or the pod may have got its hold. In both
-        // cases, the leader checks the pod again.
+        // During the check, other pods in the zones may have terminated, or the pod may have got a hold. The leader
+        // then checks the pod again.
         if self.zones_allow(pod, around).is_err() || self.keeps_its_hold(pod, &bound(&places), around) {
             return None;
         }

@@ -1,9 +1,10 @@
 //! Evictions: Headgate deregisters a pod without a hold from its target groups before the pod is evicted.
 //!
 //! Kubernetes terminates an evicted pod immediately, but a load balancer keeps sending to the pod for up to two
-//! minutes. A pod with a hold keeps serving for this time. Headgate allows the eviction of a pod without a hold only
-//! after the load balancer has stopped sending to the pod. Drain tools repeat their requests, so no request blocks. The
-//! replica that receives a request answers immediately, based on the annotations on the pod.
+//! minutes. A pod with a hold keeps serving until the load balancer stops sending to the pod. Headgate allows the
+//! eviction of a pod without a hold only after the load balancer has stopped sending to the pod. Drain tools repeat
+//! their requests, so no request blocks. The replica that receives a request answers immediately, based on the
+//! annotations on the pod.
 //!
 //! ```text
 //!  a request      ruling      any replica: allow the eviction, or answer 429 and write the request to the pod.
@@ -16,10 +17,10 @@
 //!  the next request           ──► allowed
 //! ```
 //!
-//! **Owns** the pods that should be evicted, and the progress of each eviction ([`Evictions`]). These are the pods with
-//! a request, and the pods whose node will be removed, which Headgate deregisters early without a request. The module
-//! reads pods, targets, target groups and nodes through [`Surroundings`] and changes only its own state. The engine
-//! acts on the results ([`Outcome`], [`Consequence`]).
+//! **Owns** the pods that should be evicted, and the progress of each eviction ([`Evictions`]). A pod should be evicted
+//! if a client requests its eviction or its node will be removed. If the node of a pod will be removed, Headgate
+//! deregisters the pod early without a request. The module reads pods, targets, target groups and nodes through
+//! [`Surroundings`] and changes only its own state. The engine acts on the results ([`Outcome`], [`Consequence`]).
 //!
 //! **Flow.** [`Evictions::saw`] receives each pod from the watch. [`Evictions::follow`] is called after an update of
 //! the index or the nodes, and returns pods that are deregistered with their node or registered again.
@@ -40,7 +41,8 @@
 //! * The replica that answers a request reads ([`Surroundings::rule`]) and writes an annotation. Only the leader
 //!   deregisters pods.
 //! * The leader deregisters no more pods for their evictions than a PodDisruptionBudget allows. A dry run of an
-//!   eviction does not reserve anything in the budget. The leader therefore also subtracts the evictions in progress.
+//!   eviction does not reserve anything in the budget. The leader therefore also subtracts the evictions in progress
+//!   from the allowed evictions.
 //! * Headgate does not trust requests, because anyone who knows the webhook's path can request the eviction of any pod.
 //!   A request therefore never deregisters a pod with a hold, or a pod whose node remains. If the node remains, the
 //!   eviction is allowed with an Event ([`Cause::HoldMissing`](crate::model::Cause::HoldMissing)).
@@ -55,8 +57,8 @@
 //! * The cost of an event depends only on the affected pods, because each pod has its own time for the next check.
 //!
 //! **Assumes** that the annotations on the pods are complete, so that a new leader can resume. Each annotation contains
-//! the UID of the pod. The caller reports each change that affects such a pod ([`Evictions::touch`]). In addition, the
-//! leader checks zones every second and budgets every 2 s.
+//! the UID of the pod. The caller reports each change that affects a pod with an eviction in progress
+//! ([`Evictions::touch`]). In addition, the leader checks zones every second and budgets every 2 s.
 //!
 //! **Caveats.** If ten thousand pods wait for their zones, Headgate checks each of these pods once a second. While a
 //! node is being removed, Headgate checks every pod once a second (`detaching.rs`).

@@ -1,7 +1,7 @@
 //! The times at which this replica first saw each annotation on a pod about its eviction.
 //!
-//! Every replica tracks these times for every pod that should be evicted, even if the replica is not the leader. A new
-//! leader has therefore seen each annotation shortly after its write, and continues the wait.
+//! Every replica tracks when it first saw each annotation on pods that should be evicted, even if the replica is not
+//! the leader. A new leader has therefore seen each annotation shortly after its write, and continues the wait.
 
 use std::time::Duration;
 

@@ -1,10 +1,9 @@
-//! Pods that drain tools skip. This module decides when to deregister these pods, and how many pods of a target group
-//! at a time.
+//! Decides when to deregister pods that drain tools skip, and how many pods of a target group at a time.
 //!
-//! A pod of a DaemonSet gets no notice before its machine terminates. Headgate therefore deregisters the pod early,
-//! even if the pod has a hold. However, many nodes may get a taint or annotation at the same time, long before the
-//! nodes terminate. A pod that is deregistered early no longer serves. Headgate therefore deregisters at most a quarter
-//! of the pods of a target group early. Pods whose replacements already serve are not counted.
+//! A pod of a DaemonSet gets no notice before its machine terminates. Headgate therefore deregisters a DaemonSet's pod
+//! early, even if the pod has a hold. However, many nodes may get a taint or annotation at the same time, long before
+//! the nodes terminate. A pod that is deregistered early no longer serves. Headgate therefore deregisters at most a
+//! quarter of the pods of a target group early. Pods whose replacements already serve do not count toward this share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -69,7 +68,8 @@ impl Surroundings<'_> {
         Some(if has_come { Cause::TooManyLeaveEarly } else { Cause::ManyNodesMarked })
     }
 
-    /// The targets of the pod. If the pod has no target, the targets that it would have if it were not deregistered.
+    /// The targets of the pod. If the pod has no target, returns the targets that the pod would have without its
+    /// deregistration.
     fn places_of(&self, pod: &PodFacts) -> Vec<Place> {
         let now = self.targets_of(&pod.key);
         if now.is_empty() { self.bound_but_for_leaving(&pod.key) } else { now }
@@ -129,8 +129,8 @@ impl Surroundings<'_> {
 }
 
 impl Evictions {
-    /// Writes annotations for pods whose node will be drained, before a client requests their eviction. The pods are
-    /// pods without a hold, and pods that drain tools skip.
+    /// Writes annotations for pods whose node will be drained, before a client requests their eviction. The method
+    /// selects pods without a hold, and pods that drain tools skip.
     pub(super) fn ask_to_leave(
         &mut self,
         mut next_id: impl FnMut() -> RequestId,

@@ -135,8 +135,8 @@ impl<'a> Surroundings<'a> {
         })
     }
 
-    /// Whether the last known state of a pod is healthy in a target group. A target in a zonal shift counts as healthy,
-    /// because the shift may end at any time.
+    /// Whether a pod was healthy in a target group when Headgate last read its health. A target in a zonal shift counts
+    /// as healthy, because the shift may end at any time.
     pub(super) fn is_healthy_in(&self, arn: &TargetGroupArn, pod: &ObjectKey) -> bool {
         let Some(group) = self.groups.get(arn) else { return false };
         let mut targets = self.index.pods().bound(pod).into_iter();
@@ -156,7 +156,7 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// Describes this target of the pod, whether the target is present or only desired.
+    /// Describes this target of the pod. The target may be only desired.
     fn place(&self, pod: &ObjectKey, binding: &Binding, target: Target) -> Place {
         let paused = self.is_paused(pod, binding, &target);
         let bound = BoundTo { balancer: binding.balancer, hold: binding.policy.hold, paused };
@@ -174,7 +174,8 @@ impl<'a> Surroundings<'a> {
         bound.map(|(binding, target)| self.place(pod, binding, target)).collect()
     }
 
-    /// The hold of a binding that may still apply to the pod, because Headgate is still looking up its target group.
+    /// The hold of a binding that may still apply to the pod, because Headgate is still looking up the binding's target
+    /// group.
     pub(super) fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
         self.services.origins().pending(&pod.key.namespace, &pod.labels, self.leads)
     }
@@ -189,8 +190,8 @@ impl<'a> Surroundings<'a> {
         let left = if self.leads {
             left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network)
         } else {
-            // The deregistration may wait for a replacement, which only a leader knows. From an open gate or from the
-            // ledgers, a replica that started later knows that the pod was a target.
+            // The deregistration may wait for a replacement, which only a leader knows. A replica that started later
+            // uses an open gate or the ledgers to detect that the pod was a target.
             let was_bound = left.is_some() || was_noted;
             was_bound || pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips))
         };
@@ -200,7 +201,7 @@ impl<'a> Surroundings<'a> {
         let is_unready = |target: &Result<Target, Cause>| target.is_err_and(Cause::is_of_readiness);
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
-        // A leader also knows the content of the ledger, and all its deregistrations with other reasons.
+        // A leader also knows the content of the ledger, and its own deregistrations for other reasons.
         let is_known_of = || {
             !self.lingering(pod).is_zero()
                 || !self.left_of(pod).is_empty()
@@ -245,8 +246,8 @@ impl<'a> Surroundings<'a> {
         places.max().or_else(|| self.may_yet_bind(pod).map(|_| bounds.network))
     }
 
-    /// Further targets that AWS may list although the pod is no longer bound to them. Headgate is deregistering these
-    /// targets. For example, another leader registered a target before it saw that the pod should be evicted.
+    /// Further targets of a pod that AWS may list although Headgate is already deregistering the targets. For example,
+    /// another leader registered a target before it saw that the pod should be evicted.
     pub(super) fn left_of(&self, pod: &PodFacts) -> Vec<Place> {
         let targets = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
             group.registrations().all_of(&pod.uid, &pod.ips).map(move |(target, asked)| {

@@ -2,9 +2,10 @@
 //! binding requires. The zone guard applies while a replacement in the zone may become healthy.
 //!
 //! If a zone has no healthy target, a load balancer without cross-zone load balancing cannot serve the zone. Clients
-//! that are pinned to the zone then fail. Evictions are allowed one after another: pods whose eviction was already
-//! allowed no longer count. The wait ends [`Limits::patience`](crate::model::eviction::Limits::patience) after the
-//! first request. A zone in which no pod can start therefore does not block a drain forever.
+//! that are pinned to a zone without a healthy target fail. Evictions are allowed one after another: pods whose
+//! eviction was already allowed no longer count as healthy. The wait of an eviction ends
+//! [`Limits::patience`](crate::model::eviction::Limits::patience) after the first request. A zone in which no pod can
+//! start therefore does not block a drain forever.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The pods whose gate is not in its desired state, and the writes that each of these pods needs.
 //!
-//! Headgate adds a pod when its gate is closed, or is open for an IP that the pod no longer has. Headgate removes the
-//! pod when its status shows the desired state. Events about the pod, its target groups or the bindings of its
-//! namespace trigger a new evaluation of the gate.
+//! Headgate starts to track a pod when its gate is closed, or is open for an IP that the pod no longer has. Headgate
+//! stops tracking the pod when its status shows the desired state. Events about the pod, its target groups or the
+//! bindings of its namespace trigger a new evaluation of the gate.
 //!
 //! Headgate opens or closes a gate immediately. Headgate waits a few seconds before it writes why a gate is closed.
 //! Most pods therefore need only one write.
@@ -114,7 +114,7 @@ pub struct Gates {
     agenda: Agenda,
     ready: Agenda<(Urgency, Moment)>,
     in_flight: usize,
-    /// Writes in flight to pods whose gates Headgate no longer tracks. Headgate may track such a pod again.
+    /// Writes in flight to pods whose gates Headgate no longer tracks, but may track again.
     forgotten: BTreeMap<(ObjectKey, Uid), (RequestId, Condition)>,
     /// Whether Kubernetes rejected a write and has accepted no write since.
     refused: bool,
@@ -178,7 +178,7 @@ impl Gates {
         self.dirty.insert(pod.key.clone());
     }
 
-    /// The entry of a pod. If the pod has no entry, adds one.
+    /// Returns the entry of a pod. If the pod has no entry, creates a new entry.
     fn of(&mut self, pod: &PodFacts, now: Moment) -> &mut Waiting {
         let begin = || {
             let in_flight = self.forgotten.remove(&(pod.key.clone(), pod.uid.clone()));
@@ -198,8 +198,8 @@ impl Gates {
     }
 
     /// Closes the gate before Headgate registers a target of this pod again. If the gate is open or about to open, the
-    /// pod must become healthy again. `asked`: the caller has already requested this. Returns whether the caller must
-    /// still wait until the gate is closed.
+    /// pod must become healthy again. `asked`: whether the caller has already requested to close the gate. Returns
+    /// whether the caller must still wait until the gate is closed.
     pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
         let gate = pod.gate.as_deref().filter(|_| pod.goes().is_none());
         let Some(gate) = gate else { return false };
@@ -292,8 +292,8 @@ impl Gates {
             }
             let changed = self.bindings_changed.get(&pod.namespace).copied();
             let settled = changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max);
-            // A gate that was open before was closed for a reason. Such a gate waits until the load balancer reports
-            // its targets healthy.
+            // A gate that was open before was closed for a reason, so it waits until the load balancer reports its
+            // targets healthy.
             let unread_for = self.unread_for.filter(|_| !waiting.open.before);
             let terms = Terms { gives_up: settled + self.patience, unread_for };
             let verdict = judge(&case, &terms, now);

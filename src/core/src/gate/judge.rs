@@ -143,7 +143,7 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     (open, reason, format!("{place}: {said}"))
 }
 
-/// Decides for the health that AWS reports.
+/// Decides for this health whether the gate should be open, and returns the reason and a sentence.
 fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'static, str>) {
     let reason = match health.state {
         HealthState::ZonalShift => {

@@ -13,10 +13,11 @@
 //!   have sent the call after AWS accepted the registration of the target, see
 //!   [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
 //! * With `--gate-patience`, the condition can also become true for the first time with the reason `HealthUnread`. AWS
-//!   must have accepted each registration from this leader. Since then, at least one `DescribeTargetHealth` call must
-//!   have failed, and no call may have succeeded within the timeout. The condition keeps the reason until AWS reports
-//!   the targets healthy. Headgate never uses such a gate as proof of health. If the condition was true and is false
-//!   now, its message records this fact. The next leader then does not apply this rule again.
+//!   must have accepted each registration from this leader. Since the last registration, at least one
+//!   `DescribeTargetHealth` call must have failed, and no call may have succeeded within the timeout. The condition
+//!   keeps the reason `HealthUnread` until AWS reports the targets healthy. Headgate never treats a gate with this
+//!   reason as proof of health. If the condition was true before, its message contains this information. The next
+//!   leader then does not open the gate again without known health.
 //! * The condition becomes false again only if the pod gets another IP, or before Headgate registers a target again
 //!   that Headgate itself had deregistered. The condition never becomes false because a target is unhealthy or a
 //!   Service changes: either could make all pods of a Service unready at once.

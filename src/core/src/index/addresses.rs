@@ -1,9 +1,9 @@
 //! Decides which pod has which IP address.
 //!
 //! The status of a pod can show an address that the pod has lost. For example, the pods of a dead node remain in the
-//! API for minutes, and the VPC assigns their addresses again in that time. Also, anyone who may write the status of
-//! one pod can write another pod's address to it. Each kubelet may write the status of all pods on its node. If several
-//! pods show the same address, exactly one of these pods has the address:
+//! API for minutes, and the VPC assigns their addresses again in that time. Also, anyone who may write the status of a
+//! pod can add the address of another pod. Each kubelet may write the status of all pods on its node. If several pods
+//! show the same address, exactly one of these pods has the address:
 //!
 //! * **On one node**, the pod that was last to show the address has it immediately. A kubelet can write only about the
 //!   pods of its own node (Kubernetes: NodeRestriction). The kubelet assigns the address of a terminated pod to the
@@ -21,7 +21,7 @@
 //! show which pod has an address, so a new leader reads the ledgers first ([`Addresses::had`]).
 //!
 //! **Caveat.** Kubernetes reports a dead node as ready for 40 to 50 s. A pod on another node that gets an address of
-//! the dead node must wait this long.
+//! the dead node must wait for up to 50 s.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -96,7 +96,7 @@ pub(super) struct Addresses {
     /// The number of pods on deleted nodes.
     of_gone_nodes: usize,
     /// For each node, the time at which the current window started, and the number of addresses that its pods took over
-    /// since.
+    /// since then.
     taken: BTreeMap<Option<Arc<str>>, (Moment, u8)>,
     /// The addresses whose take-over waits because the node has reached its limit.
     waiting: Agenda<Moment, IpAddr>,

@@ -1,6 +1,6 @@
 //! Pods that have not been ready for too long, and remain registered while their zone needs their targets.
 //!
-//! The index stores these pods, and the time at which each pod was added. The engine decides whether the zone of a pod
+//! The index stores each pod with the time at which the pod was added. The engine decides whether the zone of a pod
 //! needs the target, and returns the decision as an [`Order`](super::Order).
 
 use std::{collections::BTreeMap, time::Duration};

@@ -88,12 +88,12 @@ impl Because {
 /// The index. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// The time after which an unready pod counts as not ready.
+    /// The time after which an unready pod counts as unready for too long.
     patience: Duration,
     /// Delays changes if a list lacks most pods of a binding. The check never delays a deletion from a watch, because a
     /// target without its pod drops requests.
     brake: Brake<ObjectKey>,
-    /// The time at which each unready pod will count as not ready.
+    /// The time at which each unready pod will count as unready for too long.
     wavering: Agenda,
     /// Boxed, because a `BTreeMap` node reserves memory for more entries than it contains.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
@@ -114,8 +114,8 @@ impl Index {
         Self { patience, brake: Brake::new(relist_patience), ..Self::default() }
     }
 
-    /// Advances the time. Pods that were unready for too long now count as not ready. Pods that were missing in a list
-    /// for too long now count as deleted. `None`: no change was due.
+    /// Advances the time. Pods whose patience has passed now count as unready for too long. Pods that were missing in a
+    /// list for too long now count as deleted. `None`: no change was due.
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
         self.bindings.forget_ended();
         self.due_to_pass().filter(|due| *due <= now)?;

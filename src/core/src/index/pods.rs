@@ -182,7 +182,7 @@ impl<'a> Pods<'a> {
         goes.is_some_and(Cause::ends_the_node)
     }
 
-    /// The time at which an unready pod will count as not ready, if nothing changes.
+    /// The time at which an unready pod will count as unready for too long, if nothing changes.
     pub fn lost_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.standing.lost_at(self.0.patience)
     }

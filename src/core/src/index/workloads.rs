@@ -54,8 +54,8 @@ struct Workload {
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
     all: BTreeMap<Name, Workload>,
-    /// For each namespace, the workloads whose last pod was deleted, in the order of these deletions. Pods may have
-    /// been added since.
+    /// For each namespace, the workloads whose last pod was deleted, in the order of these deletions. A workload may
+    /// have new pods since then.
     ended: BTreeMap<Arc<str>, VecDeque<(Moment, u64)>>,
     /// The time of the last check of all namespaces for expired records.
     swept: Moment,

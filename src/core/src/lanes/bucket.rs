@@ -22,12 +22,12 @@ const ARRIVED: Duration = Duration::from_secs(1);
 /// A bucket of tokens.
 ///
 /// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). AWS takes the
-/// token of a call when the call arrives, which is some time between the sending and the answer. AWS's bucket must
-/// never hold fewer tokens than this bucket. For this reason, this bucket
+/// token of a call when the call arrives, at some time between its sending and its answer. AWS's bucket must never hold
+/// fewer tokens than this bucket:
 ///
-/// * takes a token when Headgate sends the call, because the call may arrive immediately;
-/// * refills the token as if the call arrived only with its answer, because AWS's bucket may be full until the call
-///   arrives. A full bucket gains no tokens. The count does not otherwise depend on when calls arrive.
+/// * This bucket takes a token when Headgate sends the call, because the call may arrive immediately.
+/// * This bucket refills the token as if the call arrived only with its answer, because AWS's bucket may be full until
+///   the call arrives. A full bucket gains no tokens. The count does not otherwise depend on when calls arrive.
 ///
 /// Other programs in the account use the same buckets, and only rejections show how many tokens remain. A rejection has
 /// one of two causes:
@@ -110,8 +110,9 @@ impl Bucket {
         Some(Token { sent: now, of })
     }
 
-    /// The time at which `count` tokens are available; at most the capacity counts. Returns `now` if the tokens are
-    /// available. If a call in flight keeps the bucket below `count`, returns the time at which the call times out.
+    /// The time at which `count` tokens are available. A `count` above the capacity means a full bucket. Returns `now`
+    /// if the tokens are available. If a call in flight keeps the bucket below `count`, returns the time at which the
+    /// call times out.
     pub fn when(&self, count: f64, now: Moment) -> Moment {
         let count = count.min(self.most());
         let gained = now.since(self.filled).as_secs_f64() * self.rate();

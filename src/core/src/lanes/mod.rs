@@ -28,7 +28,8 @@
 //! An unexpected deregistration is therefore sent immediately, and a burst of deregistrations finds tokens.
 //! Registrations of replacement pods do not wait until the bucket has regained the tokens of such a burst.
 //!
-//! If AWS throttles registrations, only registrations slow down. If AWS throttles deregistrations, both slow down.
+//! If AWS throttles registrations, only registrations slow down. If AWS throttles deregistrations, registrations and
+//! deregistrations slow down.
 //!
 //! **Retries** of registrations that AWS rejected or will probably reject take tokens only if no other registration is
 //! due. Retries use at most half of the tokens that other registrations may use.
@@ -37,8 +38,9 @@
 //! answer (see [`Bucket`]).
 //!
 //! **`DescribeTargetHealth` calls** get half of the bucket of Describe calls, and look-ups get the other half. Two
-//! fifths of the first half are reserved for urgent calls, which a gate, a finished call or a new leader waits for. The
-//! other three fifths are for periodic and urgent calls, which Headgate sends in order and without bursts.
+//! fifths of the tokens for `DescribeTargetHealth` calls are reserved for urgent calls. A gate, a finished call or a
+//! new leader waits for an urgent call. Three fifths are for periodic and urgent calls, which Headgate sends in order
+//! and without bursts.
 //!
 //! An urgent `DescribeTargetHealth` call is therefore sent immediately even if many groups have periodic calls.
 //! Periodic calls continue even if many calls are urgent.

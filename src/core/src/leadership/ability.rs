@@ -25,7 +25,9 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 const OFTEN: u32 = 3;
 /// Two failures that are further apart than this are unrelated.
 const APART: Duration = Duration::from_secs(30);
+/// The length of the first backoff.
 pub const FIRST_REST: Duration = Duration::from_secs(30);
+/// The maximum length of a backoff.
 pub const LONGEST_REST: Duration = Duration::from_secs(16 * 60);
 
 /// Consecutive failures without a success in between.

@@ -58,7 +58,7 @@ pub enum Role {
     Standby,
     /// The replica may report to users and load the ledgers.
     Loading,
-    /// The replica may take over target groups. It has the ledgers, but not every watch has listed.
+    /// The replica has the ledgers and may take over target groups, but not every watch has listed.
     Listing,
     /// The replica may do everything, including calls to AWS.
     Acting,

@@ -11,7 +11,7 @@
 //!  that part of the engine ◄──── which Asker? ◄────── Input::Answered ◄────┘
 //! ```
 //!
-//! * **Owned by others**: the engine's outbox stores the id and the `Asker` of each request in flight. That `Asker`
+//! * **Owned by others**: the engine's outbox stores the id and the `Asker` of each request in flight. The `Asker`
 //!   interprets the answer.
 //! * **Guarantees**: no id is used twice. The outbox passes each answer to its `Asker`, or drops the answer if this
 //!   replica has lost the Lease.
@@ -34,6 +34,7 @@ pub const CALL_PATIENCE: Duration = Duration::from_secs(8);
 /// A request to AWS or Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
+    /// A call to the AWS API.
     Call(Call),
     /// A request to the storage of the ledgers.
     Ledger(LedgerRequest),
@@ -41,7 +42,7 @@ pub enum Request {
     Gate(GateWrite),
     /// Writes the state of an eviction to a pod.
     Mark(MarkWrite),
-    /// Writes to a node that no load balancer sends requests to its pods.
+    /// Records on a node that no load balancer sends requests to its pods.
     Detached(DetachedWrite),
     /// Asks the API server whether it would allow the eviction of a pod.
     Check(Check),
@@ -89,6 +90,7 @@ pub enum Answer {
     Groups(Vec<TargetGroupFacts>),
     /// The attributes from `DescribeTargetGroupAttributes`.
     Attributes(LeastHealthy),
+    /// All stored ledgers.
     Ledgers(Vec<StoredLedger>),
     /// One ledger. `None`: the ledger does not exist.
     Ledger(Option<StoredLedger>),

@@ -26,7 +26,7 @@ fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
         let check = world.check_of(&name);
         assert_eq!(check.departing.len(), 1);
         world.allowed(&check, 1);
-        // The leader writes to the pod that its eviction waits.
+        // The leader writes an annotation that the eviction of the pod waits.
         let mark = world.mark_of(&name);
         assert!(matches!(mark.mark, Mark::Waits { reason: Cause::EvictionWaitsForDeparture, .. }));
         world.written_mark(&mark, Ok(()));

@@ -6,7 +6,7 @@ use crate::{
     model::{NodeFacts, Uid},
 };
 
-/// How long a node must be not ready before its pods lose their addresses.
+/// How long a node must be unready before its pods lose their addresses.
 const LOST: Duration = Duration::from_secs(30);
 const NOT_YET: Duration = Duration::from_secs(29);
 

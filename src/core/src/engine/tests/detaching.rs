@@ -68,7 +68,7 @@ fn a_new_leader_that_has_not_seen_a_pod_end_yet_waits_for_what_the_one_before_to
     assert!(!stage.aws.contains(&1));
     stage.passes(100);
     stage.world.step(Input::Leadership(Leadership::Standby));
-    // The standby has seen only the state of this pod.
+    // The standby has seen only this state of the pod.
     stage.apply(plain(1));
     stage.says(tainted(1, DYING[0]));
     stage.world.step(Input::Leadership(Leadership::Leading { term: 1 }));

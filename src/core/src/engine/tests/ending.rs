@@ -17,7 +17,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 impl World {
-    /// Waits a second and answers the `DescribeTargetHealth` calls that are due with these targets.
+    /// Waits a second. Then returns these targets for all open `DescribeTargetHealth` calls.
     fn read_shows(&mut self, there: &[(u8, HealthState)]) {
         self.wait(seconds(1));
         let (reads, rest) = std::mem::take(&mut self.open)
@@ -68,7 +68,7 @@ fn healthy() -> World {
     healthy_for(web(), &group("blue"))
 }
 
-/// Lets the pod terminate and be deregistered immediately. Deletes the pod after this time.
+/// Terminates the pod. AWS accepts its deregistration immediately, and the pod is deleted after this time.
 fn gone_after(world: &mut World, after: Duration) {
     world.apply(pod("a", "1").at(1).terminating());
     world.answer_all();

@@ -20,7 +20,7 @@ pub(super) fn open(name: &str, uid: &str, last: u8) -> PodBuilder {
 }
 
 impl World {
-    /// Takes all gate writes that were sent after the last call.
+    /// Returns all gate writes that were sent after the last call.
     pub(super) fn writes(&mut self) -> Vec<Sent<GateWrite>> {
         self.asked(|request| if let Asks::Gate(write) = request { Some(write) } else { None })
     }

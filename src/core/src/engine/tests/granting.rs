@@ -50,7 +50,7 @@ fn world(
     world.relist_services(services);
     world.relist_pods(pods);
     world.answer_all();
-    // Headgate writes to the ledger after a delay that AWS has accepted the targets.
+    // After a delay, Headgate records in the ledger that AWS has accepted the targets.
     world.wait(Duration::from_secs(10));
     world.answer_all();
     world

@@ -266,7 +266,7 @@ fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
     world.step(Input::Answered { id, result: Ok(Answer::Done) });
     assert_eq!(world.marks(), [], "AWS must have taken both");
     world.answer_all();
-    // The deregistration delay is three minutes, minus the reserve of 30 s.
+    // A hold of three minutes includes a reserve of 30 s.
     let bound = Duration::from_secs(150);
     assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
 }

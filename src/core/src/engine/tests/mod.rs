@@ -90,9 +90,9 @@ struct World {
     ledgers: BTreeMap<String, (u64, PackedLedger)>,
     /// The number of reads of a single ledger.
     loads: usize,
-    /// Whether the creation of a ledger remains unanswered until the test answers it.
+    /// Whether the creation of a ledger remains unanswered until the test answers the request.
     new_ledgers_wait: bool,
-    /// Whether a read of all ledgers remains unanswered until the test answers it.
+    /// Whether a request for all ledgers remains unanswered until the test answers the request.
     ledgers_wait: bool,
 }
 
@@ -199,7 +199,7 @@ impl World {
         }
     }
 
-    /// Takes all requests for all ledgers that were sent after the last call.
+    /// Returns all requests for all ledgers that were sent after the last call.
     fn loads_of_all(&mut self) -> Vec<RequestId> {
         let loads = self.asked(|request| match request {
             Asks::Ledger(load @ LedgerRequest::LoadAll) => Some(load),
@@ -234,7 +234,7 @@ impl World {
         }
     }
 
-    /// Takes all requests of this kind that were sent after the last call.
+    /// Returns all requests of this kind that were sent after the last call.
     fn asked<T>(&mut self, of: impl Fn(&Asks) -> Option<&T>) -> Vec<Sent<T>>
     where
         T: Clone,

@@ -109,7 +109,7 @@ impl Stage {
         self.world.step(Input::Node { change: Change::Applied(node), seen: self.world.now });
     }
 
-    /// The nodes with the annotation that the node is detached.
+    /// The nodes with the annotation `headgate.dev/detached-at`.
     pub fn detached(&self) -> Vec<&str> {
         self.nodes.values().filter(|node| node.detached).map(|node| &*node.name).collect()
     }
@@ -338,7 +338,8 @@ fn nodes_that_were_made_with_the_others_or_long_before_replace_none() {
     let mut stage = Stage::daemons(12);
     let long_before = NodeFacts { created: 61, ..node(12) };
     stage.says(long_before.clone());
-    // One node is more than an hour older. The other nodes are at most a minute younger.
+    // More than an hour passes, so node 12 replaces no other node. Node 11 is at most a minute younger than the other
+    // nodes.
     stage.passes(3700);
     stage.says(NodeFacts { created: 60, ..node(11) });
     for at in 1..=6 {

@@ -7,7 +7,7 @@ use super::{
 use crate::model::{Health, NodeFacts, Transition, gate::Shown, transition::TargetStep};
 
 impl World {
-    /// Takes the changes that were recorded after the last call. Each entry names the object and its change.
+    /// Returns the changes that were recorded after the last call. Each entry names the object and its change.
     fn happened(&mut self) -> Vec<String> {
         let mut happened = Vec::new();
         self.views.retain(|view| {

@@ -34,7 +34,7 @@ impl World {
         self.step(Input::Node { change: Change::Applied(node(name, taint)), seen: self.now });
     }
 
-    /// Completes the only open write of an annotation, and lets the watch show it.
+    /// Completes the only open write of an annotation, and lets the watch show the annotation.
     fn marks_and_shows(&mut self, builder: &PodBuilder) -> Mark {
         let facts = builder.clone().build();
         let write = self.mark_of(&facts.key.name);
@@ -309,7 +309,7 @@ fn when_the_sign_has_gone_everything_is_put_back_at_once() {
         (vec!["+blue 10.0.0.2:80".to_owned()], vec![Cause::NodeStays])
     );
     assert_eq!(world.said(), [Reason::NodeDisrupted, Reason::RegisteredAgain]);
-    // The same applies to a dying node that remains after all.
+    // A dying node that remains after all behaves in the same way.
     world.healthy(&[1, 2, 3]);
     world.taint("a", Some(DYING[0]));
     world.healthy(&[]);

@@ -284,7 +284,7 @@ fn a_pod_that_ends_meanwhile_or_is_taken_out_is_not_opened() {
     assert!(!opens(&mut world, 59), "it is registered anew, and counts from then");
 }
 
-/// Creates a pod `a` whose gate is open because its health was unreadable.
+/// Creates a pod `a` whose gate is open because the health of its target was unreadable.
 fn unread() -> World {
     let mut world = registered();
     assert!(opens(&mut world, 60));

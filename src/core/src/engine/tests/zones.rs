@@ -113,7 +113,8 @@ fn an_older_state_of_a_pod_that_was_let_go_does_not_let_another_one_of_its_zone_
         let said = world.marked();
         assert!(!said.iter().any(|(_, mark)| matches!(mark, Mark::MayGo { .. })), "{said:?}");
     }
-    // If the watch never shows an annotation, another program has removed it. The leader then decides again.
+    // If the watch never shows an annotation, another program has removed the annotation. The leader then decides
+    // again.
     world.wait(Duration::from_secs(10));
     world.ask(&a1, true);
     let said = world.marked();

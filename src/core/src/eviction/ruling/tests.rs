@@ -7,7 +7,7 @@ use crate::{
 };
 
 const NOW: WallTime = WallTime::since_1970(Duration::from_secs(1_800_000_000));
-/// The same time, measured by the monotonic clock of the process.
+/// The start of the tests on the monotonic clock of the process.
 const START: Moment = Moment::after_start(Duration::from_secs(10_000));
 const NLB: BoundTo = BoundTo { balancer: LoadBalancerType::Network, hold: Hold::Auto, paused: false };
 

@@ -15,7 +15,7 @@ use crate::{
     multimap::Multimap,
 };
 
-/// A pod with a problem. If the problem is about one target, also the target.
+/// A pod with a problem, and the affected target if the problem is about one target.
 type Subject = (ObjectKey, Option<Target>);
 
 #[derive(Clone, Debug)]

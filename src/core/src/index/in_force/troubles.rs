@@ -51,7 +51,8 @@ impl InForce {
         }
     }
 
-    /// Ends the problems of this kind that a pod has. Problems of a target end when its `Claim` is removed.
+    /// Ends the problems of this kind that a pod has. Problems of a target end when the `Claim` on the target is
+    /// removed.
     pub fn end_of(&mut self, pod: &ObjectKey, kind: impl Fn(&TroubleKind) -> bool) {
         let subject = (pod.clone(), None);
         let has = |(trouble, troubled): &(&Trouble, &Troubled)| {

@@ -1,7 +1,7 @@
 //! The AWS accounts: the known target groups of each account, and the calls that Headgate may send to each account.
 //!
 //! * **Owns**, for each account, region and role: the directory of target groups (`directory.rs`), the token buckets,
-//!   and the time since which calls wait.
+//!   and the time at which calls began to wait.
 //! * **Flow.** The engine sends due calls and look-ups when their account has tokens. [`Accounts::answered`] receives
 //!   the answers.
 //! * **Guarantees**: equal names refer to the same target group only within one account and region. Throttling and
@@ -60,7 +60,7 @@ impl Throttled {
     }
 }
 
-/// For each target group, the time since when its due calls of one kind wait for a token.
+/// For each target group, the time at which its due calls of one kind began to wait for a token.
 #[derive(Clone, Debug, Default)]
 struct Waiting(BTreeMap<TargetGroupArn, Moment>);
 

@@ -17,12 +17,12 @@
 //! A replica need not wait for a holder that has provably terminated (`proof`), because a terminated process sends no
 //! further requests. Earlier requests of the terminated holder may still arrive at the API server and at AWS. The new
 //! leader reads the ledgers again when these requests can no longer take effect ([`Term`](super::Term)). Anyone who may
-//! write the status of Headgate's pods can forge such a proof. Two replicas are then the leader until the real holder
-//! reads the Lease.
+//! write the status of Headgate's pods can forge such a proof. Two replicas then act as the leader until the real
+//! holder reads the Lease.
 //!
 //! A holder that cannot lead releases the Lease and is in backoff (`rest`, [`Ability`](super::ability::Ability)). After
-//! its backoff, the replica can take the Lease again. If no other replica takes the Lease for its duration, the replica
-//! can take the Lease earlier.
+//! its backoff, the replica can take the Lease again. If no other replica takes the released Lease within the lease
+//! duration, the replica can take the Lease earlier.
 //!
 //! Unlike client-go, the machine also waits if somebody deletes the Lease, because the holder may still act. The
 //! machine cannot detect a Lease that was created and deleted between two reads. Do not delete the Lease.
@@ -128,6 +128,7 @@ impl Timing {
     }
 }
 
+/// A request about the Lease to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Reads the Lease with a consistent read.
@@ -143,6 +144,7 @@ pub enum Request {
     },
 }
 
+/// The reason why a request about the Lease failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The Lease has changed, does not exist, or already exists. The write was not applied.
@@ -320,7 +322,8 @@ impl Lease {
         let duration = record.duration.unwrap_or(self.timing.duration);
         let free = if free { Moment::START } else { seen.since + duration };
         let Some(rested) = self.rests.until() else { return free };
-        // A cluster with a failing leader is better off than a cluster without a leader.
+        // If no other replica takes the Lease, take the Lease again before the backoff ends. A failing leader is better
+        // than no leader.
         rested.max(free).min(seen.since.max(free) + self.timing.duration)
     }
 

@@ -2,8 +2,7 @@
 
 use super::*;
 
-/// A leader since `at(0.0)` that has released the Lease at `at(1.0)` and backs off for a minute, and the Lease that it
-/// wrote.
+/// A leader that has released the Lease at `at(1.0)` and backs off for a minute, and the Lease that the leader wrote.
 fn resting() -> (Lease, Stored) {
     let mut lease = leader();
     lease.steps_down(Reason::AwsUnreachable, 60 * SECOND, at(1.0));
