@@ -394,7 +394,7 @@ impl Evictions {
         around.nodes.last_seen().is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
     }
 
-    /// The target groups whose events affect a pod, see [`Departure::groups`].
+    /// The target groups whose events affect a pod.
     fn groups_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> BTreeSet<TargetGroupArn> {
         let decided = self.departures.pods.get(pod).and_then(|departure| departure.decision.as_ref());
         let decided = decided.into_iter().flat_map(|decision| &decision.targets);

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! **Owns** the pods that should be evicted, and the progress of each eviction ([`Evictions`]). A pod should be evicted
-//! if a client requests its eviction or its node will be removed. If the node of a pod will be removed, Headgate
-//! deregisters the pod early without a request. The module reads pods, targets, target groups and nodes through
+//! if a client requests its eviction or its node will be removed. If the node of a pod will be removed, Headgate can
+//! deregister the pod early without a request. The module reads pods, targets, target groups and nodes through
 //! [`Surroundings`] and changes only its own state. The engine acts on the results ([`Outcome`], [`Consequence`]).
 //!
 //! **Flow.** [`Evictions::saw`] receives each pod from the watch. [`Evictions::follow`] is called after an update of

@@ -1,5 +1,5 @@
-//! The zone guard. A healthy pod remains registered if its zone would otherwise have fewer healthy targets than the
-//! binding requires. The zone guard applies while a replacement in the zone may become healthy.
+//! The zone guard. A healthy pod remains registered if its zone would have fewer healthy targets without the pod than
+//! the binding requires. The zone guard applies while a replacement in the zone may become healthy.
 //!
 //! If a zone has no healthy target, a load balancer without cross-zone load balancing cannot serve the zone. Clients
 //! that are pinned to a zone without a healthy target fail. Evictions are allowed one after another: pods whose

@@ -4,14 +4,14 @@
 //!  pods ────► addresses ────► verdict ────► claims ────► owner of each target ────► Changes
 //!  bindings ────────────────────┘
 //!
-//!  pods       queries about pods                   in_force   the bindings, their claims and their problems
+//!  pods       queries about pods                   in_force   the bindings, with `Claim`s and problems
 //!  addresses  which pod has which address          verdict    decides whether a pod should be a target
 //!  keeping    unready pods that their zone needs   leaving    pods that are deregistered while alive
 //!  workloads  which pods belong to one workload, and whether any of these pods was bound
 //! ```
 //!
 //! * **Owns** the pods as last seen, the bindings in force, the pod of each address, and the pod that owns each target.
-//! * **Flow.** Each call returns its changes: an [`Ownership`] for each target with a new owner, the terminated pods,
+//! * **Flow.** Each call returns the changes: an [`Ownership`] for each target with a new owner, the terminated pods,
 //!   and each changed [`Trouble`]. [`Pods`] and [`InForce`] provide read access.
 //! * **Guarantees.** Only the pod that has an address claims targets at the address (see `addresses.rs`). Pods of the
 //!   host network share an address legitimately; the first of these pods owns the target. When a pod gets a new target,
@@ -240,7 +240,8 @@ impl Index {
     /// wrong list.
     fn most_of_a_binding(&self, missing: &[ObjectKey]) -> BTreeSet<ObjectKey> {
         let gone: BTreeSet<&ObjectKey> = missing.iter().collect();
-        // For each binding, the targets that the binding would lose, and the missing pods that claim a target.
+        // For each binding, the targets that the binding would lose, and the missing pods with `Claim`s through the
+        // binding.
         let mut losses: BTreeMap<&BindingKey, (BTreeSet<Target>, Vec<&ObjectKey>)> = BTreeMap::new();
         for pod in missing {
             for (binding, target) in self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims) {

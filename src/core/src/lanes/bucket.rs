@@ -27,7 +27,8 @@ const ARRIVED: Duration = Duration::from_secs(1);
 ///
 /// * This bucket takes a token when Headgate sends the call, because the call may arrive immediately.
 /// * This bucket refills the token as if the call arrived only with its answer, because AWS's bucket may be full until
-///   the call arrives. A full bucket gains no tokens. The count does not otherwise depend on when calls arrive.
+///   the call arrives. A full bucket gains no tokens. Apart from this rule, the count does not depend on when calls
+///   arrive.
 ///
 /// Other programs in the account use the same buckets, and only rejections show how many tokens remain. A rejection has
 /// one of two causes:

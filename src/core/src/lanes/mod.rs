@@ -37,7 +37,7 @@
 //! AWS takes a token when a call arrives. Each sent call therefore has a [`Ticket`], which the caller returns with the
 //! answer (see [`Bucket`]).
 //!
-//! **`DescribeTargetHealth` calls** get half of the bucket of Describe calls, and look-ups get the other half. Two
+//! **`DescribeTargetHealth` calls** get half of the bucket of Describe calls. The other half remains for look-ups. Two
 //! fifths of the tokens for `DescribeTargetHealth` calls are reserved for urgent calls. A gate, a finished call or a
 //! new leader waits for an urgent call. Three fifths are for periodic and urgent calls, which Headgate sends in order
 //! and without bursts.

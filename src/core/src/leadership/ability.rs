@@ -5,10 +5,10 @@
 //!                                                                          yes ──► releases the Lease, backs off
 //! ```
 //! * **Owns** the current failures, each with the time at which it began, and the length of the next backoff.
-//! * **The rule.** A leader releases the Lease under two conditions: a failure has lasted for [`PATIENCE`], and another
-//!   replica is ready and not in backoff. If the last backoff was recent, the next backoff is twice as long. If all
-//!   other replicas are in backoff, the leader keeps the Lease, because the other replicas recently failed to lead too.
-//!   After its backoff, a replica can become the leader again.
+//! * **The rule.** A leader releases the Lease if a failure has lasted for [`PATIENCE`] and another replica is ready
+//!   and not in backoff. If the last backoff was recent, the next backoff is twice as long. If all other replicas are
+//!   in backoff, the leader keeps the Lease, because the other replicas recently failed to lead too. After its backoff,
+//!   a replica can become the leader again.
 //! * **Guarantees.** If all replicas are equally broken, each replica releases the Lease at most once per backoff. The
 //!   backoff grows to [`LONGEST_REST`]. Another replica can take each released Lease.
 //! * **Caveats.** A single failure does not count: a watch that failed once and has reported no failure since works

@@ -229,7 +229,7 @@ const KINDS: [Kind; 3] = [
 ];
 
 impl Kind {
-    /// Creates a world with all three objects and all three targets.
+    /// Creates a `World` with all three objects and all three targets.
     fn ready(&self) -> World {
         let mut world = (self.world)();
         self.listed(&mut world, &[1, 2, 3]);

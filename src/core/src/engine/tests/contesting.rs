@@ -37,7 +37,7 @@ impl World {
         self.step(Input::Node { change: Change::Applied(node(name, not_ready)), seen: self.now });
     }
 
-    /// Creates a world in which `a` is a target and all nodes are ready.
+    /// Creates a `World` in which `a` is a target and all nodes are ready.
     fn with_a() -> Self {
         let mut world = Self::new(vec![web()], vec![a()]);
         let nodes = ["n1", "n2", "n3"].map(|name| node(name, false)).to_vec();

@@ -53,7 +53,7 @@ impl World {
     }
 }
 
-/// Creates a world in which `a` at 10.0.0.1 is a healthy target in the target group of this Service.
+/// Creates a `World` in which `a` at 10.0.0.1 is a healthy target in the target group of this Service.
 fn healthy_for(service: ServiceBuilder, facts: &TargetGroupFacts) -> World {
     let mut world = World::unsynced();
     world.known = vec![facts.clone()];
@@ -300,7 +300,7 @@ fn the_end_of_a_pod_that_has_ended_is_not_awaited() {
     assert_eq!(awaited(&world), 0);
 }
 
-/// Creates a world in which `a` is a healthy target on an existing node.
+/// Creates a `World` in which `a` is a healthy target on an existing node.
 fn healthy_on_a_node() -> World {
     let mut world = World::unsynced();
     world.relist_services(vec![web()]);

@@ -71,13 +71,13 @@ pub(super) fn asked(name: &str, last: u8, at: WallTime) -> PodBuilder {
     pod(name, &format!("u-{name}")).at(last).leaving(LeavingFacts::asked(at, at))
 }
 
-/// Creates a world in which `a`, `b` and `c` are registered.
+/// Creates a `World` in which `a`, `b` and `c` are registered.
 pub(super) fn three() -> World {
     let pods = ["a", "b", "c"].iter().zip(1..).map(|(name, last)| pod(name, &format!("u-{name}")).at(last));
     World::new(vec![web()], pods.collect())
 }
 
-/// Creates a world in which the eviction of `a` was requested and AWS has accepted its deregistration.
+/// Creates a `World` in which the eviction of `a` was requested and AWS has accepted its deregistration.
 pub(super) fn out() -> World {
     let mut world = three();
     world.wait(Duration::from_secs(1));

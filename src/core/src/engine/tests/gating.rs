@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-/// Creates a world in which AWS has reported that the bound group is empty.
+/// Creates a `World` with the group `blue`. AWS has reported that the group is empty.
 pub(super) fn ready() -> World {
     let mut world = World::new(vec![web()], vec![]);
     world.passes(3, &[]);

@@ -64,7 +64,7 @@ fn ledger(world: &World) -> (BTreeSet<Target>, Vec<&str>) {
     (targets, packed.namespaces.iter().map(|name| &**name).collect())
 }
 
-/// Creates a new leader with the ledgers of the world `before`.
+/// Creates a new leader with the ledgers of `before`.
 fn taken_over(
     before: &World,
     required: bool,

@@ -67,7 +67,7 @@ fn moved() -> ServiceBuilder {
     service("web").port_to("http", 80, 81).annotated("http=blue")
 }
 
-/// Creates a world in which the port has changed and AWS has accepted the new targets.
+/// Creates a `World` in which the port has changed and AWS has accepted the new targets.
 fn replaced() -> World {
     let mut world = serving();
     world.annotate(moved());

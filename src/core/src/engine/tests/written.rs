@@ -62,7 +62,7 @@ impl World {
     }
 }
 
-/// Creates a world with the pod `a` at 10.0.0.1 and this TargetBinding.
+/// Creates a `World` with the pod `a` at 10.0.0.1 and this TargetBinding.
 fn bound(facts: BindingFacts) -> World {
     let mut world = World::new(vec![], vec![pod("a", "u-1").at(1)]);
     world.written(Change::Applied(facts));

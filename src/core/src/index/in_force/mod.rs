@@ -26,7 +26,7 @@ pub struct Claim {
     pub(in crate::index) host_network: bool,
 }
 
-/// The pods that claim a target.
+/// The `Claim`s of all pods on a target, and the owner of the target.
 #[derive(Clone, Debug, Default)]
 struct Contest {
     claims: Vec<Claim>,

@@ -79,8 +79,7 @@ impl InForce {
         }
     }
 
-    /// Records that a list did not contain this pod with its claims, and that no second list has confirmed its
-    /// deletion.
+    /// Records that a list did not contain this pod, and that no second list has confirmed the pod's deletion.
     pub fn note_doubt(&mut self, pod: &ObjectKey, claims: &[(BindingKey, Target)]) {
         for (binding, _) in claims {
             let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::ListDoubted };

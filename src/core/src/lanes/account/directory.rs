@@ -133,8 +133,8 @@ impl Entry {
     }
 }
 
-/// The maximum number of entries that the directory keeps without a reference. A Service that is deleted and created
-/// again then finds its target group immediately.
+/// The number of entries above which the directory drops entries without a reference. Below this number, a Service that
+/// is deleted and created again finds its target group immediately.
 const REMEMBERED: usize = 1024;
 
 /// The known target groups of one account and region. See the module docs.

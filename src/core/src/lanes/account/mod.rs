@@ -1,7 +1,7 @@
 //! The AWS accounts: the known target groups of each account, and the calls that Headgate may send to each account.
 //!
 //! * **Owns**, for each account, region and role: the directory of target groups (`directory.rs`), the token buckets,
-//!   and the time at which calls began to wait.
+//!   and the wait of each call.
 //! * **Flow.** The engine sends due calls and look-ups when their account has tokens. [`Accounts::answered`] receives
 //!   the answers.
 //! * **Guarantees**: equal names refer to the same target group only within one account and region. Throttling and

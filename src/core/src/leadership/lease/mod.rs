@@ -241,7 +241,7 @@ impl Lease {
         self.rests.has(pod, now)
     }
 
-    /// Whether this replica has released the Lease, or never held the Lease.
+    /// Whether this replica has stopped, and has released the Lease if it was the holder.
     pub fn has_left(&self) -> bool {
         self.stay == Stay::Left
     }
