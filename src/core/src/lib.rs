@@ -1,7 +1,7 @@
-//! The decisions of Headgate: the desired targets of each target group, the record of calls to AWS, and the next call.
+//! The decisions of Headgate: which pods should be targets of which target groups, and which call to AWS is due next.
 //!
-//! The crate is pure and synchronous, without I/O, clocks or async code. The inputs are the time as a [`Moment`] and
-//! events as [`Input`]s. The outputs are the next actions as [`Effect`]s:
+//! The core is pure and synchronous: no I/O, no clock, no async. The inputs are the time as a [`Moment`] and events as
+//! [`Input`]s. The outputs are the next actions as [`Effect`]s:
 //!
 //! ```text
 //!   watch event ──► Index ──► Registrations ──► Calls ──► Effect::Send ──► AWS
@@ -11,13 +11,13 @@
 //!                     └───────────────── Input::Answered ◄──────────────────┘
 //! ```
 //!
-//! * A pod's deletion enters the core through [`Engine::step`] as [`Input::Pod`].
-//! * `index/verdict.rs` decides whether the pod should still be a target.
-//! * The engine emits the call as [`Effect::Send`]. Token buckets determine the order of the calls.
+//! * [`Engine::step`] receives the deletion of a pod as [`Input::Pod`],
+//! * `index/verdict.rs` decides whether the pod should still be a target,
+//! * the engine emits the call as [`Effect::Send`]; token buckets decide the order of calls.
 //!
-//! The compiler prevents I/O in this crate, because the crate depends on no async runtime, Kubernetes client or AWS
-//! SDK. `headgate-daemonset` uses [`model`] and the safety check to decide about IngressDaemonSets. This crate does not
-//! depend on `headgate-daemonset`.
+//! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler prevents I/O in
+//! the core. The crate `headgate-daemonset`, which decides about IngressDaemonSets, uses [`model`] and the safety
+//! check. The core does not depend on `headgate-daemonset`.
 
 mod agenda;
 mod backoff;

@@ -1,4 +1,4 @@
-//! Handles the answers to requests: what each answer changes, and what the engine does next.
+//! Handles the answers to requests, and the consequences of each answer.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ impl Engine {
                 let wall = self.wall(now);
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let failure = fitting!(result, Answer::Done => ()).err();
-                // Readers of the ledger and of the pod's annotations must see that this removal is the later one.
+                // The time of this deregistration in the ledger must be later than the time in the pod's annotations.
                 let noted = |item: &CallItem| {
                     let pod = self.known.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
                     pod.leaving.as_deref()?.out_at(wall)
@@ -107,7 +107,7 @@ impl Engine {
                     (TargetStep::Deregistered, TargetStep::NotDeregistered),
                 );
                 self.touch_evictions(eviction::Touched::Group(&arn), now);
-                // The group may be shared by now.
+                // The group may have become shared.
                 self.spare_foreign_targets(std::slice::from_ref(&arn));
                 self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
@@ -115,8 +115,8 @@ impl Engine {
         }
     }
 
-    /// Records in the journal whether AWS has accepted the call about these targets. Records a repeated failure
-    /// increasingly rarely.
+    /// Records in the journal whether AWS has accepted the call about these targets. Repeated failures are recorded at
+    /// growing intervals.
     fn answered_for(
         &mut self,
         arn: &TargetGroupArn,
@@ -131,15 +131,16 @@ impl Engine {
         }
     }
 
-    /// Handles the result of a read of this group's targets.
+    /// Handles the answer of `DescribeTargetHealth` for this group.
     fn on_read(&mut self, arn: &TargetGroupArn, states: Vec<(Target, Health)>, now: Moment) {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { known: Knowledge { index, .. }, settings, .. } = self;
         let keeps = |target: &Target, tombstone: Tombstone<'_>| {
-            // The record of a removed target is also kept while the load balancer may send to its running pod. A
-            // terminating pod's machine must not end before, and the next leader may not know yet that the pod
-            // terminates. A pod with another address may get this one again.
+            // Keep the record of a deregistered target while the load balancer may send to its running pod. The machine
+            // of a terminating pod must not stop while the load balancer sends to the pod. The next leader may see
+            // later than this leader that the pod is terminating. Also, a pod with another address may get the earlier
+            // address again.
             let lingers = |pod: &PodFacts| {
                 let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
                 !pod.finished && tombstone.out_since().is_some_and(|since| now < since.ends(bound))
@@ -181,7 +182,8 @@ impl Engine {
         self.reports.touch_group(arn);
     }
 
-    /// Keeps what AWS rejects in a group, and reports it on the bound Services until it has passed.
+    /// Records calls that AWS rejects in a group, and reports the rejections on the bound Services until the calls
+    /// succeed.
     pub(super) fn refused(
         &mut self,
         arn: &TargetGroupArn,

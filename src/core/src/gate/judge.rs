@@ -1,4 +1,5 @@
-//! The one rule: may the gate of a pod be open? It is pure, and returns a reason and a sentence.
+//! The rule that decides whether the gate of a pod should be open. The rule is pure, and returns a reason and a
+//! sentence.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -9,7 +10,8 @@ use crate::model::{
     health::NOT_IN_USE,
 };
 
-/// If the wait for the health of a target is over and no read was tried, Headgate decides again after this time.
+/// Headgate decides again after this time if the wait for the health of a target is over but no `DescribeTargetHealth`
+/// call was tried.
 const NOT_TRIED: Duration = Duration::from_secs(5);
 
 const LEFT_TO_ITS_NODE: &str = "not registered: its node is drained without evicting it";
@@ -18,7 +20,7 @@ fn wait(reason: Cause, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
 }
 
-/// Decides whether the gate may be open.
+/// Decides whether the gate should be open.
 pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     let Some(ip) = case.ip else { return wait(Cause::NoIp, "the pod has no IP yet") };
     let told: Vec<(bool, Cause, String)> = case.bound.iter().map(|bound| tell(bound, terms, now)).collect();
@@ -58,7 +60,7 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     let (reason, said) = match given_up {
         Some(given_up) if !is_told(&Cause::HealthUnreadable) => (Cause::NothingBound, given_up),
         given_up => {
-            // The most important of these reasons, if there is one.
+            // The most important of these reasons that applies.
             let remarkable =
                 [Cause::HealthUnreadable, Cause::NodeDisrupted, Cause::TargetGroupUnused, Cause::ZonalShift];
             let reason = remarkable.into_iter().find(is_told).unwrap_or(Cause::TargetsHealthy);
@@ -69,9 +71,9 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     Verdict { open: true, reason, message: open_for(ip) + &said, look_again: None }
 }
 
-/// The binding that the pod should have and does not have.
+/// Describes the binding that the pod should have but does not have.
 fn missing(case: &Case<'_>) -> Option<String> {
-    // The pod will get no more bindings.
+    // The pod will not get another binding.
     if case.bound.iter().any(|bound| bound.stands == Stands::LeftToItsNode) {
         return None;
     }
@@ -97,8 +99,8 @@ fn missing(case: &Case<'_>) -> Option<String> {
     case.bound.is_empty().then(|| "no Service or TargetBinding selects the pod".to_owned())
 }
 
-/// When the health of all targets that a gate waits for will have been unreadable for the patience. `None`: the gate
-/// waits for something else.
+/// The time at which the health of all targets that keep the gate closed has been unreadable for the timeout. `None`:
+/// the gate also waits for something else.
 fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment> {
     let unread_for = terms.unread_for?;
     let mut latest = None;
@@ -110,7 +112,7 @@ fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment
     latest
 }
 
-/// The result of one binding: whether the gate may be open, and why.
+/// Decides for one binding whether the gate should be open, and returns the reason and a sentence.
 fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     let group = bound.group.name();
     let place = match bound.target {
@@ -141,7 +143,7 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     (open, reason, format!("{place}: {said}"))
 }
 
-/// The result for the health that a read shows.
+/// Decides for this health whether the gate should be open, and returns the reason and a sentence.
 fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'static, str>) {
     let reason = match health.state {
         HealthState::ZonalShift => {
@@ -195,7 +197,7 @@ mod tests {
         Bound { group: arn(group), target: Some(target(1, 80)), stands, when_unused: GateWhenUnused::Open }
     }
 
-    /// When a binding that is missing is given up.
+    /// The time at which Headgate stops waiting for a missing binding.
     fn given_up() -> Moment {
         Moment::START + std::time::Duration::from_secs(30)
     }

@@ -1,5 +1,6 @@
-//! Collects all information about one pod, or the pods of a node, for `headgate explain`, and all differences for
-//! `headgate diff`. It decides and changes nothing: each answer comes from the part that decides.
+//! Collects all information about one pod or about the pods of a node for `headgate explain`, and all differences for
+//! `headgate diff`. The module makes no decisions and changes no state. Each explanation comes from the part that makes
+//! the decision.
 
 mod comparing;
 mod due;
@@ -24,7 +25,7 @@ use crate::{
 };
 
 impl Engine {
-    /// All that Headgate knows about the pod of this name.
+    /// Returns all information about the pod of this name.
     pub fn explain(&mut self, pod: &ObjectKey, now: Moment) -> Explanation {
         let seen = self.known.index.pods().get(pod).cloned();
         let mut found = Vec::new();
@@ -150,7 +151,7 @@ impl Engine {
         (!self.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
     }
 
-    /// The state of a pod that a binding selects, but that is not a target there.
+    /// The state of a pod that a binding selects, but that is not a target of the binding.
     fn not_a_target(
         &self,
         facts: &PodFacts,
@@ -183,7 +184,7 @@ impl Engine {
         (Progress::NotATarget, (cause.reason(), said), None)
     }
 
-    /// Whose address a pod waits for.
+    /// Describes the address that a pod waits for, and the pod that has the address.
     fn waits_for_address(&self, facts: &PodFacts) -> String {
         let holder =
             self.known.index.pods().taken_by(facts).and_then(|(pod, _)| self.known.index.pods().get(pod));
@@ -215,7 +216,7 @@ impl Engine {
         (progress, (account.cause.reason(), words::standing(&account)), Some(since))
     }
 
-    /// Adds the reports about the binding and the target group, the result of the last read, and the next step.
+    /// Describes a target: the problems of its binding and target group, its last known health, and its next step.
     fn place(
         &mut self,
         pod: &ObjectKey,
@@ -291,7 +292,7 @@ impl Engine {
         Some(Next { step: Step::Deregister, at: None, waits })
     }
 
-    /// What will deregister a registered target if nothing changes.
+    /// The next deregistration of a registered target if nothing changes, with its time and its reason.
     fn may_go(&self, pod: &ObjectKey, key: &BindingKey) -> Option<Next> {
         let binding = self.known.index.bindings().get(key)?;
         let lets_go = |_: &Moment| binding.lets_go();

@@ -9,16 +9,16 @@ use crate::{
     },
 };
 
-/// Why a target is not registered again at once.
+/// Why a target is not registered again immediately.
 pub const AFTER_GATE: &str = "registered again when the pod's readiness gate is closed, or after at most 5 s: Headgate \
                               had deregistered it, so the load balancer must check it again";
 
-/// A target that another writer has registered.
+/// Descriptions of a target that another program has registered.
 pub const FOREIGN_STAYS: &str =
     "another writer has registered it: it remains, because the target group may be shared";
 pub const FOREIGN_GOES: &str = "another writer has registered it: it will be deregistered, because only Headgate may use this target group";
 
-/// What happens to a node.
+/// Describes the removal of a node.
 pub fn node_goes(signal: &Signal) -> String {
     let sign = &signal.sign;
     match signal.fate {
@@ -35,7 +35,7 @@ pub fn node_goes(signal: &Signal) -> String {
     }
 }
 
-/// The state of a target.
+/// Describes the state of a target.
 pub fn standing(account: &Account<'_>) -> String {
     let said = match account.under {
         Under::Registered if account.attempts == 0 => {
@@ -116,7 +116,7 @@ pub const fn leaves_early(cause: Cause) -> &'static str {
     }
 }
 
-/// A pod of the host network has the same address and port.
+/// Another pod of the host network has the same address and port.
 pub fn another_had_it_first(owner: Option<&ObjectKey>) -> String {
     format!(
         "{} of the host network has the same address and port, and had it first; this pod becomes a target when that pod \
@@ -125,7 +125,7 @@ pub fn another_had_it_first(owner: Option<&ObjectKey>) -> String {
     )
 }
 
-/// Another pod got the address.
+/// Another pod received the address later.
 pub fn another_has_got_it(owner: Option<&ObjectKey>) -> String {
     format!("{} has got the address since, so this pod has lost it", another_pod(owner))
 }
@@ -134,7 +134,7 @@ fn another_pod(pod: Option<&ObjectKey>) -> String {
     pod.map_or_else(|| "another pod".to_owned(), |pod| format!("pod {pod}"))
 }
 
-/// No binding selects the pod, but these Services do.
+/// No binding selects the pod, but these Services select the pod.
 pub fn not_selected(namespace: &str, services: &[&str]) -> String {
     if services.is_empty() {
         format!(
@@ -155,7 +155,7 @@ pub fn in_flight(step: Step) -> String {
     format!("AWS has not answered {} yet", step.as_str())
 }
 
-/// The ledger must be written first.
+/// Headgate must write the ledger before it can register the target.
 pub fn unnoted() -> String {
     "Headgate writes the target into the group's ledger before RegisterTargets is called".to_owned()
 }

@@ -1,4 +1,4 @@
-//! Two pods show one address: which of them has it, and what happens to the other.
+//! Tests of two pods that show the same address: which pod has the address, and what happens to the other pod.
 
 use super::{leading::standby, *};
 use crate::{
@@ -6,16 +6,15 @@ use crate::{
     model::{NodeFacts, Uid},
 };
 
-/// A node is not ready for this time before its pods lose their addresses.
+/// How long a node must be unready before its pods lose their addresses.
 const LOST: Duration = Duration::from_secs(30);
 const NOT_YET: Duration = Duration::from_secs(29);
 
-/// The pod `a`, on the node `n1`, at 10.0.0.1.
 fn a() -> PodBuilder {
     pod("a", "1").at(1).on("n1").ready()
 }
 
-/// Another pod on this node, at the same address.
+/// Another pod on this node, with the same address.
 fn on(node: &str) -> PodBuilder {
     pod("b", "2").at(1).on(node)
 }
@@ -24,7 +23,7 @@ fn node(name: &str, not_ready: bool) -> NodeFacts {
     NodeFacts { name: name.into(), not_ready, takes_pods: true, ..NodeFacts::default() }
 }
 
-/// Whose a target is: the pod of the last registration that was sent.
+/// The name of the pod in the last registration that was sent.
 fn registered_for(world: &World) -> Option<&str> {
     let items = world.open.iter().rev().find_map(|(_, call)| match call {
         Call::Register { items, .. } => Some(items),
@@ -38,7 +37,7 @@ impl World {
         self.step(Input::Node { change: Change::Applied(node(name, not_ready)), seen: self.now });
     }
 
-    /// `a` is a target, and its node and another one are well.
+    /// Creates a `World` in which `a` is a target and all nodes are ready.
     fn with_a() -> Self {
         let mut world = Self::new(vec![web()], vec![a()]);
         let nodes = ["n1", "n2", "n3"].map(|name| node(name, false)).to_vec();
@@ -54,8 +53,8 @@ impl World {
 
 #[test]
 fn on_one_node_the_next_pod_has_the_address_at_once() {
-    // The CNI gives an address of the node again, also while the old pod still ends, or after its sandbox was created
-    // again.
+    // The CNI may assign an address of the node again while the previous pod is still terminating, or after its sandbox
+    // was created again.
     let ends: [fn(PodBuilder) -> PodBuilder; 4] =
         [|a| a, PodBuilder::terminating, PodBuilder::stopped, PodBuilder::without_sandbox];
     for end in ends {
@@ -85,7 +84,7 @@ fn the_status_of_a_pod_on_another_node_takes_nothing_and_both_pods_are_told_once
         world.wait(Duration::from_secs(3600));
         world.answer_all();
         assert_eq!(world.changes(), [""; 0]);
-        // It shows another one.
+        // The pod shows another address.
         world.apply(pod("b", "2").at(7).on("n2").labelled("third"));
         assert_eq!(world.engine.contested(), 0);
     }
@@ -225,7 +224,7 @@ fn the_pods_of_a_node_take_over_so_many_addresses_in_a_minute() {
 #[test]
 fn a_new_leader_believes_the_ledger_and_no_order_of_a_list() {
     let ledger = [(1, Noted::Registered, "1")];
-    // The other one is older, and was listed first.
+    // The forged pod is older, and is first in the list.
     let forged = on("n2").created(1);
     let mut world = standby(vec![web()], vec![a().created(2), forged], &ledger);
     assert_eq!(world.stands_of("a"), [Reason::AddressContested], "nobody knows better yet");

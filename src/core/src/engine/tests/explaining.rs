@@ -1,4 +1,4 @@
-//! The answer to a question about one pod.
+//! Tests of the explanation of one pod.
 
 use super::*;
 use crate::{
@@ -22,13 +22,13 @@ fn place(world: &mut World, pod: &str) -> Place {
     explanation.places.remove(0)
 }
 
-/// How far it is there, and why.
+/// The progress of the pod in its target group, and the reason.
 fn stands(world: &mut World, pod: &str) -> (Progress, Reason) {
     let place = place(world, pod);
     (place.progress, place.word.0)
 }
 
-/// What comes next for a pod and what that waits for; the sentence must have this in it.
+/// The next step for a pod, with its reason and its time. Asserts that the sentence contains `said`.
 fn waits(world: &mut World, pod: &str, said: &str) -> (Step, Option<Reason>, Option<Moment>) {
     let Next { step, at, waits } = place(world, pod).next.unwrap();
     let text = waits.as_ref().map_or("", |(_, text)| text);
@@ -36,7 +36,7 @@ fn waits(world: &mut World, pod: &str, said: &str) -> (Step, Option<Reason>, Opt
     (step, waits.map(|(reason, _)| reason), at)
 }
 
-/// Ends the open calls of an action with this result, and keeps the others open.
+/// Answers all open calls of this action with this result.
 fn answer(world: &mut World, action: &str, result: &Result<Answer, Failure>) {
     let (meant, rest) =
         std::mem::take(&mut world.open).into_iter().partition(|(_, call)| call.action() == action);

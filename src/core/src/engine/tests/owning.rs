@@ -1,4 +1,4 @@
-//! Which pod is a target of what, and when it stops being one.
+//! Tests of when a pod becomes a target of a target group, and when the pod stops being a target.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What readers see of a binding while it exists.
+//! Tests of the views of a binding.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl World {
-    /// The reports in the last picture of this object's bindings, without repetition.
+    /// The distinct reports in the last view of this object's bindings.
     fn said_of(&mut self, name: &str) -> Vec<(Reason, String)> {
         self.wait(Duration::from_millis(200));
         let views = self.views.iter().rev().find_map(|effect| match effect {
@@ -19,7 +19,7 @@ impl World {
         views.unwrap_or_default()
     }
 
-    /// The last picture of a target group.
+    /// The last view of a target group.
     fn last_group(&mut self) -> GroupView {
         self.wait(Duration::from_millis(200));
         let views = self.views.iter().rev().find_map(|effect| match effect {
@@ -33,7 +33,7 @@ impl World {
         self.said_of(name).into_iter().map(|(reason, _)| reason).collect()
     }
 
-    /// AWS answers the open calls, as one in which these targets are healthy; it takes every change.
+    /// Answers the open calls. These targets are healthy, and AWS accepts every registration and deregistration.
     fn answer_with(&mut self, there: &[Target]) {
         while !self.open.is_empty() {
             let (id, call) = self.open.remove(0);
@@ -47,7 +47,8 @@ impl World {
         }
     }
 
-    /// A second at a time; each read shows these targets. When registrations were sent, in seconds since the start.
+    /// Advances the time second by second while AWS lists these targets. Returns the times of registrations, in seconds
+    /// since the start.
     fn registrations_for(&mut self, seconds: u64, there: &[Target]) -> Vec<u64> {
         let mut sent = Vec::new();
         for _ in 0..seconds {

@@ -1,4 +1,4 @@
-//! Targets that never become healthy.
+//! Tests of targets that never become healthy.
 
 use super::*;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 const FAILS: Health =
     Health { state: HealthState::Unhealthy, reason: "Target.FailedHealthChecks", zone: None };
 
-/// Time passes second by second, AWS takes every change, and each read shows 10.0.0.1:80 like this.
+/// Advances the time second by second. AWS accepts every change and reports this health of 10.0.0.1:80.
 fn pass(world: &mut World, seconds: u64, health: Health) {
     for _ in 0..seconds {
         world.wait(Duration::from_secs(1));
@@ -24,7 +24,7 @@ fn pass(world: &mut World, seconds: u64, health: Health) {
     }
 }
 
-/// How many targets of blue are shown as never healthy.
+/// The number of targets of `blue` that the view shows as never healthy.
 fn shown(world: &mut World) -> Option<usize> {
     world.wait(Duration::from_secs(1));
     let mut groups = world.views.iter().rev().filter_map(|view| match view {
@@ -98,7 +98,7 @@ fn another_pod_at_the_address_has_a_time_of_its_own() {
 fn the_next_leader_counts_from_its_own_beginning_and_believes_an_open_gate() {
     let open = pod("a", "1").at(1).gated(Shown::Open(Some(ip(1))));
     let closed = pod("a", "1").at(1).gated(Shown::Closed);
-    // That one has opened because nobody could say how healthy its target is.
+    // This gate opened because the health of its target was unreadable.
     let unread = open.clone().unread();
     for (there, times) in [(pod("a", "1").at(1), 1), (closed, 1), (unread, 1), (open, 0)] {
         let mut world = World::standby(cluster_wide());
