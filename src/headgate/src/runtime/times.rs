@@ -1,4 +1,4 @@
-//! Moments of the process as times of day, for people and programs.
+//! Converts moments of the process to times of day, for people and programs.
 
 use std::time::SystemTime;
 
