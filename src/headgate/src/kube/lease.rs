@@ -78,7 +78,7 @@ pub struct Election {
     tell: watch::Sender<Standing>,
     metrics: Arc<Metrics>,
     outage: Outage,
-    /// The verb of the request that fails. If another request succeeds, the failure continues.
+    /// The verb of the request that fails. A successful read does not end the failure of a write.
     fails: Option<&'static str>,
     /// The holder with other settings, if there is one.
     stranger: Option<Stranger>,
