@@ -1,6 +1,6 @@
-//! The kind IngressDaemonSet: a number of pods of a template on every node.
+//! The kind IngressDaemonSet, which runs a number of pods on every node.
 
-// Each printer column has its own name, type and path.
+// The lint is wrong: each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::{
@@ -182,11 +182,11 @@ impl Default for UpdateStrategy {
 /// How pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum StrategyType {
-    /// New pods next to the old ones.
+    /// Start new pods before old pods stop.
     RollingUpdate,
-    /// All pods of a node at once.
+    /// Evict all old pods of a node at once.
     NodeReplace,
-    /// When you delete the old ones.
+    /// Replace the pods that a user deletes.
     OnDelete,
 }
 
@@ -283,7 +283,7 @@ fn quarter() -> IntOrString {
     IntOrString::String("25%".into())
 }
 
-/// A number, or a percentage.
+/// The schema of a number or a percentage.
 fn amount(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,

@@ -11,7 +11,7 @@
 //! them with `resourceVersion=0`. An API server may answer such a request from an old cache, so a deleted pod would
 //! appear again.
 //!
-//! Headgate detects every broken watch: the API server ends each watch after [`WATCH_TIMEOUT`], and the client closes a
+//! Headgate detects every broken watch. The API server ends each watch after [`WATCH_TIMEOUT`], and the client closes a
 //! watch that is silent for 5 s longer.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};

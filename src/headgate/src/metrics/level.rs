@@ -8,7 +8,7 @@ pub enum Level {
     /// The metrics that an operator needs.
     #[default]
     Default,
-    /// The default metrics and further details for developers.
+    /// Also details for developers.
     Debug,
 }
 
