@@ -28,7 +28,7 @@ use crate::{
 
 /// The interval between two checks of the views.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The number of journal entries in the first event of a page, and the maximum in a later event.
+/// The number of journal entries in the first event of a page, and the maximum number in a later event.
 const ENTRIES: usize = 500;
 /// A browser that lost its connection reconnects after this time.
 const RETRY: Duration = Duration::from_secs(1);

@@ -16,8 +16,8 @@ const HTML: &str = include_str!("../../page/index.html");
 const STYLE: &str = include_str!("../../page/style.css");
 const SCRIPT: &str = include_str!("../../page/app.js");
 
-/// The page's Content-Security-Policy allows scripts, styles and data from this server only, no inline code and no
-/// frames.
+/// The Content-Security-Policy of the page allows only scripts, styles and data from this server. The policy forbids
+/// inline code and frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

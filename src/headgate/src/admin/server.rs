@@ -44,7 +44,7 @@ use crate::{
 /// The engine's owner counts as stuck if it has not progressed for this long.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// The data that the servers show.
+/// The data that the servers return.
 #[derive(Clone)]
 pub struct Shown {
     /// The metrics.
@@ -53,11 +53,11 @@ pub struct Shown {
     pub views: Arc<Views>,
     /// Whether the engine is progressing, and whether its initial sync is complete.
     pub pulse: Arc<Pulse>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The reason why Headgate cannot reach AWS, if it cannot.
     pub aws: watch::Receiver<Option<Trouble>>,
-    /// The grants that are in force.
+    /// The grants that are in effect.
     pub grants: watch::Receiver<grants::keeper::Shown>,
     /// The webhook's certificate, if this replica serves the webhook.
     pub certificate: Option<watch::Receiver<Served>>,
@@ -85,7 +85,7 @@ pub const LIMITS: Limits = Limits {
 };
 
 impl Shown {
-    /// The answer of a standby, which directs the client to the leader. Only the leader knows which calls were sent to
+    /// The answer of a standby, which directs the client to the leader. Only the leader has a record of the calls to
     /// AWS.
     pub fn elsewhere(&self) -> Option<String> {
         if self.authority.term().is_some() {
@@ -97,7 +97,7 @@ impl Shown {
     }
 }
 
-/// The answer of a replica that does not lead.
+/// The answer of a replica that is not the leader.
 pub fn misdirected(shown: &Shown) -> Option<Response> {
     let text = shown.elsewhere()? + "\n";
     Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())

@@ -34,7 +34,7 @@ const HARMLESS: &[Reason] = &[
     Reason::Paused,
 ];
 
-/// The input of the conditions.
+/// The input from which the conditions are computed.
 pub struct About<'a> {
     /// The known state of the TargetBinding.
     pub known: &'a Known<'a>,

@@ -249,12 +249,12 @@ pub struct IngressDaemonSetStatus {
 pub struct NodeTurn {
     /// Name of the node.
     pub node: String,
-    /// When the update of the node started.
+    /// The time when the update of the node started.
     pub since: Time,
-    /// What the node waits for, as a reason.
+    /// The reason why the update of the node waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// The update takes longer than progressDeadlineSeconds.
+    /// Whether the update takes longer than progressDeadlineSeconds.
     #[serde(default)]
     pub late: bool,
 }
@@ -295,7 +295,7 @@ fn amount(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The nodes that are being updated.
+/// The schema of the list of nodes that are being updated.
 fn turns(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

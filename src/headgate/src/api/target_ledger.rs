@@ -66,7 +66,7 @@ fn nothing() -> ByteString {
     ByteString(Vec::new())
 }
 
-/// Names of namespaces.
+/// The schema of a list of namespace names.
 fn namespaces(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -1,8 +1,8 @@
 //! Sends the engine's requests to AWS and Kubernetes, and returns the answers.
 //!
-//! Every request gets an answer, from its receiver or by its timeout. The module drops a request that only the leader
-//! may send if this replica is no longer the leader. Only this module checks for leadership, immediately before it
-//! sends a request. Therefore, a process that resumes after a suspension sends nothing without leadership.
+//! Every request has a result: the receiver's answer or a timeout. The module drops a request that only the leader may
+//! send if this replica is no longer the leader. Only this module checks for leadership, immediately before it sends a
+//! request. Therefore, a process that resumes after a suspension sends nothing without leadership.
 
 use std::{future::Future, sync::Arc};
 
@@ -21,7 +21,7 @@ pub const NOT_SENT: &str = "NotLeading";
 pub struct Carrier {
     /// The time.
     pub clock: Clock,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// Sends calls to AWS.
     pub aws: TargetGroups,
@@ -31,7 +31,7 @@ pub struct Carrier {
     pub pods: Pods,
     /// Writes the state of evictions to pods, and checks PodDisruptionBudgets.
     pub evictions: Evictions,
-    /// Writes annotations on nodes.
+    /// Writes annotations to nodes.
     pub nodes: Nodes,
 }
 

@@ -38,7 +38,7 @@ const PASSES: usize = 5;
 const SETTLE: Duration = Duration::from_secs(1);
 
 /// Opens every closed gate in all namespaces, or in `namespaces`, except in the namespaces `but`. Prints the number of
-/// opened gates on `out`.
+/// opened gates to `out`.
 ///
 /// # Errors
 /// Pods cannot be listed, or a gate cannot be opened.

@@ -23,9 +23,9 @@ use crate::{
 /// The options of the leader election.
 #[derive(Clone, Debug)]
 pub struct Leading {
-    /// Whether replicas elect a leader with a Lease. If not, this replica is always the leader.
+    /// Whether replicas elect a leader with a Lease. Without an election, this replica is always the leader.
     pub elect: bool,
-    /// Headgate's own namespace. `None`: [`client::own_namespace`].
+    /// Headgate's own namespace. The default is [`client::own_namespace`].
     pub namespace: Option<String>,
     /// The name of the Lease, which identifies the installation.
     pub lease: String,

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use super::gates;
 use crate::kube::installation::{Left, SERVED_BEFORE, Serves};
 
-/// The interval between checks whether this replica leads.
+/// The interval between checks whether this replica is the leader.
 const LOOK: Duration = Duration::from_secs(2);
 /// The time before a rejected request is retried.
 const AGAIN: Duration = Duration::from_secs(600);
@@ -31,7 +31,7 @@ pub struct Leaver<L> {
     pub lease: String,
     /// The managed namespaces.
     pub serves: Serves,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub leads: L,
 }
 

@@ -21,9 +21,9 @@ pub struct Options {
     pub admin_address: SocketAddr,
     /// The listen address of the debug endpoints.
     pub debug_address: SocketAddr,
-    /// Which metrics are served.
+    /// The level of the served metrics.
     pub metrics: Level,
-    /// The address of the docs, if Events contain links.
+    /// The URL of the docs, if Events contain links to the docs.
     pub docs_url: Option<Box<str>>,
     /// Whether Headgate shows IngressDaemonSets.
     pub show_daemonsets: bool,

@@ -1,5 +1,5 @@
-//! The task that owns the engine. It passes inputs to the engine and executes the resulting effects. The task uses no
-//! locks, and never waits for AWS, Kubernetes or a reader.
+//! This task owns the engine, passes inputs to the engine, and executes the resulting effects. The task uses no locks,
+//! and never waits for AWS, Kubernetes or a reader.
 //!
 //! When leadership changes, the task informs the engine before it passes any later input. The `carrier` module sends
 //! the engine's requests, and the `reports` module reports the results.
@@ -39,7 +39,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// The timeout for calls in flight and due deregistrations after the signal to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The owner of the engine. The module docs describe its task.
+/// The owner of the engine, as the module docs describe.
 pub struct Owner {
     /// The engine.
     pub engine: Engine,
@@ -53,7 +53,7 @@ pub struct Owner {
     pub carrier: Arc<Carrier>,
     /// Reports the results of requests.
     pub reports: Reports,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The views for readers.
     pub views: Arc<Views>,
@@ -191,8 +191,9 @@ impl Owner {
             if before.is_some() {
                 self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
             }
-            // The number counts only the terms of this replica. Only an engine with the feature `claims` reads the
-            // number. Before a release includes that feature, pass the number of Lease transitions here instead.
+            // The term's number counts only the terms of this replica. Only an engine with the feature `claims` reads
+            // the term's number. Before a release includes that feature, pass the number of Lease transitions here
+            // instead.
             if let Some(term) = number {
                 self.step(Input::Leadership(Leadership::Leading { term }), number, calls, leaving);
             }

@@ -179,7 +179,7 @@ impl Shared {
         })
     }
 
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     fn leads(&self) -> impl Fn() -> bool + Clone + Send + Sync + use<> {
         let authority = self.authority.clone();
         move || authority.term().is_some()
@@ -243,7 +243,7 @@ impl Shared {
         });
     }
 
-    /// The reader of nodes, if this replica has permission to read them.
+    /// Creates the reader of nodes, if this replica has permission to read them.
     pub(super) fn node_reads(&self, settings: &Settings) -> NodeReads {
         if self.sees_nodes() {
             NodeReads::new(Nodes::new(self.client.clone()), settings.signals.clone(), self.clock)
@@ -252,8 +252,8 @@ impl Shared {
         }
     }
 
-    /// If namespaces are named, Headgate has no permission to read nodes. The zone guard and the early signals are then
-    /// disabled.
+    /// If `--namespaces` is set, Headgate has no permission to read nodes. The zone guard and the early signals are
+    /// then disabled.
     fn sees_nodes(&self) -> bool {
         self.scopes == [Scope::Cluster]
     }

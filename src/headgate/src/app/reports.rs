@@ -48,7 +48,7 @@ pub struct Reports {
     pub out_of_reach: watch::Sender<Option<Trouble>>,
     /// The last reported error of the TargetLedgers.
     pub ledgers: Option<Failure>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The queue of Events.
     pub notices: events::Sender,

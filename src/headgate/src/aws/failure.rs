@@ -10,7 +10,7 @@ use crate::runtime::within::TIMEOUT;
 
 /// The endpoint refuses connections.
 pub const CONNECTION_REFUSED: &str = "ConnectionRefused";
-/// The name of the endpoint has no address.
+/// DNS returns no address for the endpoint's name.
 pub const NAME_NOT_RESOLVED: &str = "NameNotResolved";
 /// The TLS connection fails, for example because a certificate is not trusted.
 pub const TLS_FAILED: &str = "TlsFailed";

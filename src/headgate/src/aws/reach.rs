@@ -42,7 +42,7 @@ const NOT_ACCEPTED: [&str; 8] = [
 /// A report about AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The reason of the report. At the end of an outage, the reason is that of the outage.
+    /// The reason of the report. At the end of an outage, the report has the outage's reason.
     pub reason: Reason,
     /// A sentence that states what happened and what to do.
     pub sentence: String,

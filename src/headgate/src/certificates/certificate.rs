@@ -20,7 +20,7 @@ use crate::serving::{
     validity::{self, Life},
 };
 
-/// Certificates are valid from this time before their creation, because other clocks may be behind.
+/// The validity of each certificate starts this long before its creation, because other clocks may be behind.
 const BACKDATED: Duration = Duration::from_secs(3600);
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 

@@ -101,7 +101,7 @@ const fn is_worthless(life: Life, now: i64) -> bool {
     now >= life.until || life.from.saturating_sub(now) > AHEAD
 }
 
-/// The secret path that all entries call, if they call the same one.
+/// The secret path that all entries call, if all entries call the same path.
 pub fn called(entries: &[Entry]) -> Option<CallPath> {
     let mut all = entries.iter().map(|entry| CallPath::from_path(&entry.path()));
     let first = all.next()??;

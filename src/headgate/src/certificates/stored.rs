@@ -35,8 +35,8 @@ pub struct Stored {
     pub next: Option<Certificate>,
     /// The CAs of replaced certificates that a replica may still serve.
     pub replaced: Vec<String>,
-    /// If there is a next certificate, the time since which the API server trusts it. If there is none, the time since
-    /// which replicas serve the present certificate.
+    /// If there is a next certificate, the time since which the API server trusts it. Without a next certificate, the
+    /// time since which replicas serve the present certificate.
     pub since: Option<i64>,
     /// The secret path.
     pub path: Option<CallPath>,

@@ -18,14 +18,14 @@ use crate::{
     runtime::{authority::Authority, clock::Clock, pulse::Pulse},
 };
 
-/// The data that the server shows.
+/// The data that the server returns.
 #[derive(Clone)]
 pub struct Shown {
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// Whether the task that owns the core is progressing.
     pub pulse: Arc<Pulse>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The time.
     pub clock: Clock,

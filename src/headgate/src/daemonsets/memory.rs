@@ -186,7 +186,7 @@ mod tests {
         let its_name = revision::key(&edge(), &template::revision(&good)).name.to_string();
         let mut memory = Memory::default();
         // Both ControllerRevisions have the correct hash in their label. The malicious ControllerRevision has the name
-        // of the correct one.
+        // that the correct ControllerRevision should have.
         memory.take(News::Revisions(Change::Applied(revision("copy", "s-1", &good))));
         memory.take(News::Revisions(Change::Applied(revision(&its_name, "s-1", &evil))));
         assert_eq!(with(&memory, make(&good)).template.as_deref(), Some(&good));

@@ -1,5 +1,5 @@
-//! The task that owns the core. It passes messages to the core and sends the core's requests. The task never waits for
-//! the API server.
+//! This task owns the core, passes messages to the core, and sends the core's requests. The task never waits for the
+//! API server.
 //!
 //! The task starts every term with an empty state.
 
@@ -54,7 +54,7 @@ const FAREWELL: Duration = PATIENCE;
 /// The status of each set, for the metrics.
 pub type Statuses = DashMap<ObjectKey, Arc<Status>>;
 
-/// The owner of the core. The module docs describe its task.
+/// The owner of the core, as the module docs describe.
 pub struct Owner {
     /// The API server.
     pub client: Client,
@@ -64,7 +64,7 @@ pub struct Owner {
     pub scopes: Vec<Scope>,
     /// The annotation keys that sets may set on nodes.
     pub node_annotations: Arc<[String]>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The queue of Events.
     pub notices: events::Sender,
@@ -137,7 +137,7 @@ impl Owner {
         }
     }
 
-    /// Leads until the term ends or the program stops.
+    /// Acts as the leader until the term ends or the program stops.
     async fn lead(&mut self, term: LeaseTerm, stop: &CancellationToken) -> Result<(), String> {
         let begins = self.now() + PATIENCE;
         while self.now() < begins {

@@ -32,9 +32,9 @@ pub struct Options {
     pub node_annotations: Vec<String>,
     /// The listen address for probes and metrics.
     pub admin_address: SocketAddr,
-    /// Which metrics are served.
+    /// The level of the served metrics.
     pub metrics: Level,
-    /// The address of the docs, if Events contain links.
+    /// The URL of the docs, if Events contain links to the docs.
     pub docs_url: Option<Box<str>>,
     /// The options of the leader election.
     pub leading: Leading,

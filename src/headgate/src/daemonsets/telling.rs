@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::kube::daemonsets::status::{created, progress};
 
-/// The parts of a status that determine whether there is anything to report.
+/// The parts of a status whose changes are reported.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     roll: Roll,

@@ -29,7 +29,7 @@ pub struct TargetGroup {
     pub name: String,
     /// The target group's ARN.
     pub arn: String,
-    /// The number of wanted targets.
+    /// The number of desired targets.
     pub wanted: usize,
     /// The number of targets that AWS reported, without draining targets.
     pub there: usize,
@@ -40,7 +40,7 @@ pub struct TargetGroup {
     pub differences: Vec<Difference>,
 }
 
-/// A target that differs from what Headgate wants.
+/// A target that is desired but not registered, or registered but not desired.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {

@@ -20,11 +20,11 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// A query to the owner of the engine, and the channel for the answer.
 #[derive(Debug)]
 pub enum Question {
-    /// Explains a pod.
+    /// Requests the explanation of a pod.
     Pod(ObjectKey, oneshot::Sender<Explanation>),
-    /// Explains a node and its pods.
+    /// Requests the explanation of a node and its pods.
     Node(String, oneshot::Sender<NodeExplanation>),
-    /// Compares the desired with the actual targets of all target groups.
+    /// Requests a comparison of the desired with the actual targets of all target groups.
     Compare(oneshot::Sender<Vec<Comparison>>),
 }
 

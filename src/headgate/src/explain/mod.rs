@@ -6,7 +6,7 @@
 //!                          └────────────── report, node, origin ◄────────────────────┘
 //! ```
 //!
-//! Only the leader answers, because only the leader knows which calls were sent to AWS. The client connects through a
+//! Only the leader answers, because only the leader has a record of the calls to AWS. The client connects through a
 //! forwarded port (`src/cli/src/explain`).
 
 pub mod ask;

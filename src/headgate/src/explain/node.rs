@@ -25,7 +25,7 @@ pub struct NodeReport {
     pub node: Option<Node>,
     /// The reason why the node will be removed. `None`: the node remains.
     pub goes: Option<Word>,
-    /// The time since which Headgate knows that the node will be removed.
+    /// The time when Headgate detected that the node will be removed.
     pub since: Option<MicroTime>,
     /// The node's pods that are, should be or were targets.
     pub pods: Vec<Report>,

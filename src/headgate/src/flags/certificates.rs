@@ -11,7 +11,7 @@ use crate::{
 };
 
 // If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
-/// The flags.
+/// The flags of `headgate certificates`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Certificates {

@@ -11,7 +11,7 @@ use crate::{daemonsets::run::Options, kube::installation::Serves, metrics::Level
 const LEASE: &str = "headgate-daemonsets";
 
 // If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
-/// The flags.
+/// The flags of `headgate daemonsets`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true, mut_arg("lease_name", |arg| arg.default_value(LEASE)))]
 pub struct Daemonsets {

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use headgate_core::model::settings::Granting;
 
-/// The flag.
+/// The flag `--grants`.
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
     /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.

@@ -8,7 +8,7 @@ use headgate_core::leadership::lease::{Timing, TimingError};
 use super::{lease_name, namespace};
 use crate::{app::leading::Leading as Options, flags::duration, kube::installation::LEASE};
 
-/// The flags. The defaults of the durations are the same as in client-go.
+/// The flags of the leader election. The defaults of the durations are the same as in client-go.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct Leading {

@@ -10,7 +10,7 @@ const LOUD: [&str; 4] = ["kube_runtime", "kube_client", "aws_config", "aws_smith
 /// The names of the log levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// The flags.
+/// The flags for logging.
 #[derive(Clone, Debug, Args)]
 pub struct Log {
     /// Format of log lines. Default: `text` on a terminal, `json` elsewhere.

@@ -10,7 +10,7 @@ use crate::{
     webhook::{Options, giving},
 };
 
-/// The flags.
+/// The flags of the webhooks.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct Webhook {

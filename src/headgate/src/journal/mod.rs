@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Each replica keeps its own journal in memory. The engine's owner sends changes to the journal and never waits. A
-//! standby sees pods, their gates and nodes, but only the leader receives AWS's answers. A new leader therefore only
-//! knows the changes that it saw as a standby. The answer states since when the replica has been the leader.
+//! standby receives changes of pods, gates and nodes, but only the leader receives AWS's answers. Therefore, the
+//! journal of a new leader only contains changes that the replica received as a standby. The answer states since when
+//! the replica has been the leader.
 
 pub mod keeper;
 pub mod report;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::times::Times;
 
-/// Entries of a replica's journal, and the times since when the replica can know about changes.
+/// Entries of a replica's journal, and the times from which the journal contains changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Past {
@@ -27,7 +27,7 @@ pub struct Past {
     pub forgotten: u64,
     /// The entries, oldest first.
     pub entries: Vec<Entry>,
-    /// A sentence that states which changes this replica cannot know.
+    /// A sentence that states which changes the journal cannot contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<String>,
 }

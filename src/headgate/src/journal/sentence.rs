@@ -43,7 +43,8 @@ fn sentence(entry: &Entry) -> String {
     place + &text
 }
 
-/// A sentence about the changes that the replica cannot know, if it became the leader after the history began.
+/// A sentence about the changes that the journal cannot contain, if the replica became the leader after the history
+/// began.
 pub fn gap(past: &Past) -> Option<String> {
     let (since, leads) = (past.since.as_ref()?, past.leads_since.as_ref()?);
     let begins = past.entries.first().map_or(since, |first| &first.at);

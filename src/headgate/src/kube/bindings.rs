@@ -1,11 +1,11 @@
-//! Reconciles TargetBindings: generates them from annotations, writes the status of all, and sets the finalizer of
-//! those that users created.
+//! Reconciles TargetBindings: generates TargetBindings from annotations, writes every status, and sets the finalizer of
+//! user-created TargetBindings.
 //!
-//! The reconciler runs next to the engine. Once per second it compares the views with the watched TargetBindings, and
-//! writes a few differences at a time. The reconciler makes no decisions about targets, and no other part waits for it.
-//! The reconciler logs and retries failures. Only the leader writes TargetBindings.
+//! The reconciler runs next to the engine. Once per second, the reconciler compares the views with the watched
+//! TargetBindings, and writes a few differences at a time. The reconciler makes no decisions about targets, and no
+//! other part waits for it. The reconciler logs and retries failures. Only the leader writes TargetBindings.
 //!
-//! With `--namespace-selector`, the reconciler sees the TargetBindings of all namespaces. TargetBindings in other
+//! With `--namespace-selector`, the reconciler watches the TargetBindings of all namespaces. TargetBindings in other
 //! namespaces may belong to another installation, so the reconciler does not change them. When a namespace is no longer
 //! selected, the reconciler removes its finalizers from the TargetBindings in that namespace, once.
 
@@ -82,7 +82,7 @@ const NOBODYS: SignedDuration = SignedDuration::from_mins(10);
 pub struct Bindings<L> {
     /// The API server.
     pub client: Client,
-    /// The watched scopes.
+    /// The cluster or the namespaces that are watched.
     pub scopes: Vec<Scope>,
     /// Whether the reconciler manages only TargetBindings in selected namespaces.
     pub namespaces_are_selected: bool,
@@ -92,7 +92,7 @@ pub struct Bindings<L> {
     pub pulse: Arc<Pulse>,
     /// The time.
     pub clock: Clock,
-    /// Whether this replica leads now.
+    /// Whether this replica is the leader now.
     pub leads: L,
 }
 
@@ -103,7 +103,7 @@ enum Care {
     Own,
     /// This installation was responsible until the namespace was no longer selected.
     Parting,
-    /// Another installation is responsible, or none.
+    /// Another installation is responsible, or no installation is.
     Others,
 }
 
@@ -388,8 +388,8 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
     }
 
-    /// Logs a failure when it begins, when its cause changes, and when it continues for some time, because every second
-    /// has a retry.
+    /// Logs a failure when it begins, when its cause changes, and when it continues for some time, because the write is
+    /// retried every second.
     fn report(&self, what: &str, key: Option<&ObjectKey>, error: &str, memory: &mut Memory) {
         // A write that fails for one object may succeed for the next object.
         let Some(told) = memory.outage.failed(&format!("{what}: {error}"), self.clock.now()) else { return };

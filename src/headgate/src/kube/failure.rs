@@ -24,8 +24,8 @@ pub fn of(error: &kube::Error) -> Failure {
     Failure::new(class, code, plain(error))
 }
 
-/// Whether the object does not exist. If a patch contains another UID than the pod, the API server returns 409 or 422
-/// with a text about the UID.
+/// Whether the error means that the object does not exist. If a patch contains another UID than the pod, the API server
+/// returns 409 or 422 with a text about the UID.
 pub fn is_gone(status: &Status) -> bool {
     let about_the_uid = || status.message.contains("metadata.uid") || status.message.contains("UID");
     status.code == 404 || (matches!(status.code, 409 | 422) && about_the_uid())

@@ -1,9 +1,9 @@
 //! Manages the Lease object: sends the requests of the state machine in [`headgate_core::leadership::lease`], and
-//! publishes whether this replica leads.
+//! publishes whether this replica is the leader.
 //!
 //! The election sends one request at a time on its own client, each with a timeout well below the renew deadline. While
-//! another replica leads, a watch detects immediately that the Lease was released. The watch is only an optimization:
-//! the state machine also reads the Lease every retry period.
+//! another replica is the leader, a watch detects immediately that the Lease was released. The watch is only an
+//! optimization: the state machine also reads the Lease every retry period.
 //!
 //! When the engine has stopped, the election releases the Lease, so that another replica takes over before the Lease
 //! expires. If the leader is killed, its container's status also proves that the Lease is free
@@ -72,7 +72,7 @@ pub struct Election {
     options: Options,
     machine: Lease,
     handover: Handover,
-    /// The Lease object from the last response. Writes keep its other fields.
+    /// The Lease object from the last response. A write keeps the object's other fields.
     object: Option<Object>,
     clock: Clock,
     tell: watch::Sender<Standing>,
@@ -155,7 +155,7 @@ impl Election {
         }
     }
 
-    /// Releases the Lease if this replica leads but is unable to do its work.
+    /// Releases the Lease if this replica is the leader but is unable to do its work.
     async fn hand_over(&mut self) {
         let clock = self.clock;
         if self.machine.term(clock.now()).is_none() {
@@ -283,8 +283,8 @@ impl Election {
         let now = self.clock.now();
         match failure {
             None => {
-                // The election reads the Lease before it creates or renews it. A successful read does not mean that
-                // this replica holds the Lease.
+                // The election reads the Lease before each create or renewal. A successful read does not mean that this
+                // replica holds the Lease.
                 if self.fails.is_none_or(|fails| fails != verb && verb == "get") {
                     return;
                 }

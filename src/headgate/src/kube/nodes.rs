@@ -1,5 +1,5 @@
-//! Watched nodes: their zone, whether they accept pods, and signs that they will be removed. The module also writes the
-//! only annotation that Headgate sets on nodes.
+//! Reads watched nodes: the zone, whether the node accepts pods, and signs that the node will be removed. The module
+//! also writes the only annotation that Headgate sets on nodes.
 
 use headgate_core::{
     Failure,

@@ -1,10 +1,10 @@
 //! Proves that a leader has terminated. Each replica writes the proof, and standbys read it.
 //! [`headgate_core::leadership::lease`] explains why the proof is sufficient.
 //!
-//! When it starts, each replica writes its identity to its termination log, a file that the kubelet mounts. While
-//! another replica leads, this module watches only the leader's pod, by name. The module returns the states of
-//! terminated containers, and the state machine makes the decision. Without the file or the permission to watch, there
-//! is no proof, and the Lease of a killed leader must expire.
+//! At startup, each replica writes its identity to its termination log. The log is a file that the kubelet mounts.
+//! While another replica is the leader, this module watches only the leader's pod, by name. The module returns the
+//! states of terminated containers, and the state machine makes the decision. Without the file or the permission to
+//! watch, there is no proof, and the Lease of a killed leader must expire.
 
 use std::{
     fs::OpenOptions,

@@ -1,4 +1,4 @@
-//! Lists the other ready replicas, only if a leader may hand over.
+//! Lists the other ready replicas when a leader considers a handover.
 //!
 //! The other replicas have the same labels as this replica's pod, except labels that distinguish ReplicaSets or pods. A
 //! replica is ready if its readiness probe succeeds, so Headgate stores no further state. A replica outside of a pod,

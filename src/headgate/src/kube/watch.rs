@@ -51,7 +51,7 @@ pub const PAGE: u32 = 100;
 /// A watch ends after this many seconds and continues with a new request.
 const WATCH_TIMEOUT: u32 = 20;
 /// A failed watch counts as working again if it does not fail for this time, even without events. Headgate detects an
-/// API server that does not answer within a shorter time.
+/// unresponsive API server earlier.
 const QUIET: Duration = Duration::from_secs(45);
 
 /// The data that the watches need.

@@ -33,7 +33,7 @@ pub struct WatchFailures {
 pub enum Cause {
     /// Headgate has no permission to list or watch the kind.
     Forbidden(&'static str),
-    /// The API server does not know the kind.
+    /// The kind is not installed in the API server.
     UnknownKind(&'static str),
     /// The API server returns another error.
     Refused(u16),

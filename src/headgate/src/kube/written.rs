@@ -70,7 +70,7 @@ struct Spec {
     pod_selector: Option<Selector>,
     port: Option<IntOrString>,
     protocol: Option<String>,
-    /// The other fields. Some of them have the same meaning as annotations of a Service.
+    /// The other fields, some of which have the same meaning as annotations of a Service.
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
     /// The reason why the whole spec is invalid, if it is.

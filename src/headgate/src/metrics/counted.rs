@@ -24,7 +24,7 @@ use prometheus_client::{
 use super::{level::Level, page::Page, said::Said};
 use crate::runtime::{clock::Clock, views::Views};
 
-/// One metric.
+/// A metric that is computed from the views.
 struct Count {
     name: &'static str,
     labels: &'static [&'static str],
@@ -32,7 +32,7 @@ struct Count {
     of: Of,
 }
 
-/// The source of a metric. For several numbers, the last label distinguishes the numbers.
+/// The source of a metric. If there are several numbers, the last label distinguishes them.
 enum Of {
     /// One number per target group.
     Group(fn(&GroupView) -> usize),
@@ -199,7 +199,7 @@ fn unhealthy(views: &Views) -> BTreeMap<(TargetGroupArn, &'static str), BTreeSet
     all
 }
 
-/// Declares the metrics, and computes them from `views` at each scrape while this replica leads.
+/// Declares the metrics, and computes them from `views` at each scrape while this replica is the leader.
 pub(super) fn register(
     mut page: Page,
     views: Arc<Views>,

@@ -78,7 +78,7 @@ const PODS: (&str, &str) =
 const ROLLS: (&str, &str) =
     ("roll", "1, with the reason of the condition Progressing of an IngressDaemonSet");
 
-/// Declares the metrics that are computed at each scrape, and computes them while this replica leads.
+/// Declares the metrics that are computed at each scrape, and computes them while this replica is the leader.
 pub(super) fn counted(
     mut page: Page,
     leads: Arc<AtomicBool>,

@@ -78,7 +78,7 @@ impl Stored {
 }
 
 impl Metrics {
-    /// Sets whether this replica leads.
+    /// Sets whether this replica is the leader.
     pub fn leads(&self, leads: bool) {
         self.leads.store(leads, Ordering::Relaxed);
         self.leader.leads.set(flag(leads));

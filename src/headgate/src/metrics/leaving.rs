@@ -68,8 +68,8 @@ impl Metrics {
         self.leaving.notes_waiting.set(count as f64);
     }
 
-    /// Sets the number of nodes that will be removed. Each replica knows these nodes, but only the leader reports their
-    /// number.
+    /// Sets the number of nodes that will be removed. Only the leader reports the number, although each replica watches
+    /// nodes.
     #[allow(clippy::cast_precision_loss)] // the count is far below 2^52
     pub fn nodes_go(&self, count: impl Fn(Fate) -> usize) {
         if !self.leads.load(Ordering::Relaxed) {

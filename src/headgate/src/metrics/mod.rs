@@ -61,8 +61,8 @@ pub struct Metrics {
     readiness: Readiness,
     leaving: Leaving,
     connections: Connections,
-    /// Whether this replica leads. Some metrics are only on the leader's page, because only the leader knows their
-    /// values.
+    /// Whether this replica is the leader. Some metrics are only on the leader's page, because only the leader has
+    /// their values.
     leads: Arc<AtomicBool>,
     said: Said,
     daemonsets: Daemonsets,

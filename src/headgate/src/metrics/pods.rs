@@ -11,7 +11,7 @@ use super::{
     page::{Counters, FAST, Number, Page, SLOW},
 };
 
-/// The time until Headgate sends a call about a change to AWS.
+/// The metrics of the time until Headgate calls AWS after a change.
 #[derive(Debug)]
 pub(super) struct Changes {
     ip_to_register: Histogram,
@@ -35,7 +35,7 @@ impl Changes {
     }
 }
 
-/// The time until registered pods are ready, and pods that stop too early.
+/// The metrics of the time until registered pods are ready, and of pods that stop too early.
 #[derive(Debug)]
 pub(super) struct Readiness {
     register_to_healthy: Histogram,

@@ -1,5 +1,5 @@
-//! Whether this replica leads and may write now. The task that holds the Lease writes the [`Standing`]. Every task
-//! checks it immediately before it calls AWS or writes to Kubernetes.
+//! Whether this replica is the leader and may write now. The task that holds the Lease writes the [`Standing`]. Every
+//! task checks the `Standing` immediately before it calls AWS or writes to Kubernetes.
 //!
 //! Without a renewal, a term ends at its end time, even if no message arrives.
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::runtime::clock::Clock;
 
-/// What is known about the leader.
+/// The known state of the leader election.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The last term of this replica, which may be over.
@@ -30,7 +30,7 @@ pub struct Unable {
     pub reason: Reason,
     /// The time when the replica became unable to lead.
     pub since: Moment,
-    /// The end of the replica's backoff. `None`: the replica leads anyway, because no other replica can lead.
+    /// The end of the replica's backoff. `None`: the replica remains the leader, because no other replica can lead.
     pub until: Option<Moment>,
 }
 
@@ -47,7 +47,7 @@ pub struct Stranger {
 }
 
 impl Stranger {
-    /// A holder with these settings, seen by a replica with the settings `own`.
+    /// Describes a holder with the settings `serves`, for a replica with the settings `own`.
     pub fn new(serves: &str, own: &str, since: Moment) -> Self {
         let said = format!(
             "a Headgate that manages {serves} holds the Lease, and this one manages {own}: only one of them \
@@ -68,7 +68,7 @@ impl Standing {
 /// The longest rollout of all replicas.
 const ROLLOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Lets tasks read whether this replica leads.
+/// Lets tasks read whether this replica is the leader.
 #[derive(Clone, Debug)]
 pub struct Authority {
     clock: Clock,
@@ -76,13 +76,13 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Creates an authority that the returned sender updates. Initially, this replica does not lead.
+    /// Creates an authority that the returned sender updates. Initially, this replica is not the leader.
     pub fn new(clock: Clock) -> (watch::Sender<Standing>, Self) {
         let (sender, standing) = watch::channel(Standing::default());
         (sender, Self { clock, standing })
     }
 
-    /// The authority of a single replica, which always leads.
+    /// The authority of a single replica, which is always the leader.
     pub fn alone(clock: Clock) -> Self {
         let until = Moment::after_start(Duration::MAX);
         let (_, standing) =
@@ -90,13 +90,13 @@ impl Authority {
         Self { clock, standing }
     }
 
-    /// The present term of this replica, if it leads now.
+    /// The present term of this replica, if it is the leader.
     pub fn term(&self) -> Option<LeaseTerm> {
         let now = self.clock.now();
         self.standing.borrow().term.filter(|term| now < term.until)
     }
 
-    /// Whether this replica has led without interruption since the term `term` began.
+    /// Whether this replica has been the leader without interruption since the term `term` began.
     pub fn permits(&self, term: u64) -> bool {
         self.term().is_some_and(|now| now.number == term)
     }

@@ -80,7 +80,7 @@ pub struct Wall {
 pub struct Parted {
     /// The wall clock's present value.
     pub shows: WallTime,
-    /// The step, if it is worth a report.
+    /// The step, if it is large enough for a report.
     pub step: Option<Step>,
 }
 

@@ -5,7 +5,8 @@
 //! works ─► Over        fails again within a minute ─► Begins, and from then on Over only after a minute without failure
 //! ```
 //!
-//! The module counts each failure, even if it does not report it. The module has no clock and does not log.
+//! The module counts every failure, including failures that it does not report. The module has no clock and does not
+//! log.
 //!
 //! Guarantees: the module reports an outage of one hour at most 20 times, for any number of failures. An intermittent
 //! outage counts as a continuous one.
@@ -39,7 +40,7 @@ pub enum What {
 /// A report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The kind.
+    /// The kind of the report.
     pub what: What,
     /// The time from the first failure until now, or until the first success.
     pub lasted: Duration,
@@ -62,7 +63,7 @@ struct State {
     works: Option<Moment>,
     /// Whether the end of the outage was reported.
     over: bool,
-    /// Whether the operation failed again soon after that report of the end.
+    /// Whether the operation failed again soon after the end of the outage was reported.
     relapsed: bool,
 }
 

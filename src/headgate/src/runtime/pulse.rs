@@ -33,7 +33,7 @@ impl Pulse {
         Duration::from_millis(millis(self.clock).saturating_sub(moved))
     }
 
-    /// Whether every watch has listed all objects.
+    /// Whether the engine's initial sync is complete.
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Relaxed)
     }

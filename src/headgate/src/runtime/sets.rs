@@ -1,4 +1,5 @@
-//! IngressDaemonSets for `headgate status` and the page. `headgate daemonsets` manages them, and writes their status.
+//! IngressDaemonSets for `headgate status` and the page. `headgate daemonsets` manages the sets and writes their
+//! status.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::ingress_daemon_set::IngressDaemonSetStatus;
 
-/// An IngressDaemonSet as readers see it.
+/// An IngressDaemonSet with its generation and status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownSet {
     /// The generation of the set's spec.

@@ -18,7 +18,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// A conversion for the present moment.
+    /// Creates a conversion at the moment `now`.
     pub fn at(now: Moment) -> Self {
         Self { now, time: Timestamp::try_from(SystemTime::now()).unwrap_or_default() }
     }

@@ -34,7 +34,7 @@ impl Default for Bodies {
     }
 }
 
-/// A completely received body. Dropping it frees its memory.
+/// A completely received body. Dropping the body frees the memory.
 #[derive(Debug)]
 pub struct Whole {
     /// The content.

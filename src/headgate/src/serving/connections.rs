@@ -1,5 +1,4 @@
-//! Tracks the connections of one server: the phase of each connection, when it began, and which connection to close for
-//! a new one.
+//! Tracks the connections of one server: their phases, and which connection to close for a new one.
 //!
 //! This module does no I/O. A connection that must close receives a signal ([`Connection::closed`]) and then closes
 //! itself.

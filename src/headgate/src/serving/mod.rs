@@ -9,15 +9,15 @@
 //! ```
 //!
 //! **Guarantees.** The server always accepts a new connection. At the limit, the server closes another connection
-//! first. The server first closes connections without a valid request, beginning with the address that has the most of
-//! them. If every connection has sent a valid request, the server closes the connection with the longest idle time. The
-//! server never closes a connection while it answers a valid request.
+//! first. The server first closes connections without a valid request, beginning with the address that has the most
+//! such connections. If every connection has sent a valid request, the server closes the connection with the longest
+//! idle time. The server never closes a connection while it answers a valid request.
 //!
 //! Each phase of a connection (handshake, header, request, idle) has a timeout. Three limits bound the memory that
 //! clients can use: the number of connections, hyper's buffers of [`BUFFER`], and [`bodies`].
 //!
 //! **Assumptions.** Each server decides which requests are valid ([`Connection::trust`]). hyper's header timeout begins
-//! when it waits for a request, so hyper cannot distinguish a slow header from an idle connection. The module
+//! when hyper waits for a request, so hyper cannot distinguish a slow header from an idle connection. The module
 //! [`connections`] distinguishes these phases.
 
 pub mod bodies;
@@ -123,7 +123,7 @@ impl Server {
                     sleep(Duration::from_millis(100)).await;
                 }
             }
-            // The loop yields first, so that accepted connections are served before it accepts new ones.
+            // The loop yields first, so that accepted connections are served before new connections are accepted.
             yield_now().await;
         }
         connections.close_all_but_requests();

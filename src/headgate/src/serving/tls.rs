@@ -21,7 +21,7 @@ pub enum BadCertificate {
     /// The certificate or the key is invalid.
     #[error("cannot read {what} ({error}). Use PEM")]
     Unreadable {
-        /// Whether the certificate or the key is invalid.
+        /// The invalid part: the certificate or the key.
         what: &'static str,
         /// The error.
         error: rustls::pki_types::pem::Error,

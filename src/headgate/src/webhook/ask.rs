@@ -57,7 +57,7 @@ pub enum Question {
 pub struct Asking {
     /// The scopes that Headgate manages.
     pub scopes: Vec<Scope>,
-    /// Whether a selector limits the managed namespaces. Only the engine knows which namespaces are selected.
+    /// Whether a selector limits the managed namespaces. Only the engine has the list of selected namespaces.
     pub namespaces_are_selected: bool,
     /// The channel to the owner of the engine.
     pub questions: mpsc::Sender<Question>,

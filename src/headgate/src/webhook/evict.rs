@@ -47,7 +47,8 @@ const BUSY: Duration = Duration::from_secs(3);
 const PLACES_TO_WAIT: usize = 8;
 /// The interval at which a waiting request checks for a decision.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
-/// The maximum number of pods whose logged evictions are stored. Beyond this number, a pod may get a second Event.
+/// The maximum number of pods for which Headgate stores that their eviction was logged. Beyond this number, a pod may
+/// get a second Event.
 const TOLD: usize = 10_000;
 /// If the propagation delay ends within this time, the decision may come during the wait.
 const ALMOST_OVER: Duration = Duration::from_secs(1);
@@ -192,7 +193,7 @@ impl Webhook {
                     if let Asked::Refused(why) = notes.ask(pod, &uid) {
                         return Ok(self.passes_unnoted(pod, uid, &why));
                     }
-                    // Earlier retries would use time of the API server that the writes of records need.
+                    // Earlier retries would use API server capacity that the writes of records need.
                     if notes.are_many() {
                         retry = LONGEST_RETRY;
                     }

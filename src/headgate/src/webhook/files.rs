@@ -75,8 +75,8 @@ async fn read(folder: &Path) -> Result<Files, String> {
     Ok(Files { chain, key, path })
 }
 
-/// Publishes the content of the folder until all receivers are dropped. If the content is invalid, the function logs it
-/// and the earlier content remains in use.
+/// Publishes the content of the folder until all receivers are dropped. Invalid content is logged, and the earlier
+/// content remains in use.
 pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) {
     let mut before: Option<Result<Files, String>> = None;
     while !published.certificate.is_closed() {

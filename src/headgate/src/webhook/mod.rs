@@ -1,4 +1,4 @@
-//! The webhooks. The API server calls them for each new pod and for each eviction of a pod.
+//! The webhooks, which the API server calls for each new pod and for each eviction of a pod.
 //!
 //! ```text
 //!  API server ──AdmissionReview──► server ─► review ─► pod ─► query to the engine's owner
@@ -9,10 +9,10 @@
 //! ```
 //!
 //! Every replica serves the webhooks, including standbys. The webhooks never reject a new pod. An eviction that must
-//! wait is rejected with 429 (`evict`), and Headgate records it on the pod after the answer (`notes`). All other work
-//! for an eviction is done by the leader. Before Headgate allows the eviction of a pod without a hold, it reads the
-//! pod's Node (`node_reads`). An invalid request gets a 4xx response, which the API server treats as if there were no
-//! webhook (`failurePolicy: Ignore`).
+//! wait is rejected with 429 (`evict`), and Headgate records it on the pod after the answer (`notes`). The leader does
+//! all other work for an eviction. Before Headgate allows the eviction of a pod without a hold, it reads the pod's Node
+//! (`node_reads`). An invalid request gets a 4xx response, which the API server treats as if there were no webhook
+//! (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod evict;

@@ -85,7 +85,7 @@ struct Waiting<'a> {
 }
 
 impl NodeReads {
-    /// Creates a reader that reads no node, because Headgate has no permission if namespaces are named.
+    /// Creates a reader that reads no node, because Headgate has no permission to read nodes if `--namespaces` is set.
     pub const fn blind() -> Self {
         Self { shared: None }
     }

@@ -14,7 +14,7 @@ use super::{
     volume,
 };
 
-/// The JSON Patch operations that apply a decision to `pod`. `image` contains `headgate-hold`.
+/// The JSON Patch operations that apply a decision to `pod`. `image` is the image that contains `headgate-hold`.
 pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
     let operations = RefCell::new(Vec::new());
     let add = |path: &str, value: Value| {

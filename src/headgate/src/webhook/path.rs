@@ -69,8 +69,8 @@ impl CallPath {
         self.0.len() == DIGITS + 1
     }
 
-    /// Whether both paths are equal. The comparison takes constant time, so that a client cannot guess the path digit
-    /// by digit.
+    /// Whether this path equals `path`. The comparison takes constant time, so that a client cannot guess the path
+    /// digit by digit.
     #[must_use]
     pub fn is(&self, path: &str) -> bool {
         self.0.as_bytes().ct_eq(path.as_bytes()).into()

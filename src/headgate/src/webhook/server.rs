@@ -1,8 +1,8 @@
 //! The HTTP server of the webhooks. An invalid request gets a 4xx response. The server never rejects a new pod, and
 //! delays an eviction only as [`headgate_core::model::eviction::Ruling`] decides.
 //!
-//! A client must know the [path](super::path), which only the API server should know. If a request has another path,
-//! the server closes the connection and does not read the body. The content of the request determines which of the two
+//! A client must request the [path](super::path) in the webhook configurations. If a request has another path, the
+//! server closes the connection and does not read the body. The content of the request determines which of the two
 //! webhooks answers. [`crate::serving`] accepts and closes connections.
 //!
 //! A request gets a permit for its decision only after the whole request has arrived, so slow clients use no permits.

@@ -1,7 +1,7 @@
 //! The image volume that mounts `headgate-hold` from Headgate's own image, unchanged and read-only.
 //!
 //! An image volume counts neither toward a quota nor toward the QoS class, and the restricted Pod Security Standard
-//! allows it. Unlike an `emptyDir`, it blocks neither `kubectl drain` nor the cluster-autoscaler.
+//! allows it. Unlike an `emptyDir`, an image volume blocks neither `kubectl drain` nor the cluster-autoscaler.
 
 use headgate_core::model::lifespan::HOLD_PROGRAM;
 use serde_json::{Value, json};

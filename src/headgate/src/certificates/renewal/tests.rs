@@ -116,7 +116,7 @@ fn one_that_no_client_accepts_is_replaced_as_soon_as_every_api_server_trusts_the
         let stored = stored.counted_from(Some(now));
         assert_eq!([at(&stored, now + 9), at(&stored, now + 10)], [Step::Nothing, Step::Swap]);
     }
-    // Replicas may still serve a certificate from memory that is no longer stored.
+    // Replicas may still serve, from memory, a certificate that is no longer stored.
     let lost = Stored::default().with_path(path());
     let stored = lost.with_next(certificate(2, 0, 90 * DAY), &[authority(1)]);
     assert_eq!(stored.trusted(), authority(2) + &authority(1));
@@ -192,7 +192,7 @@ struct World {
     configurations: [Vec<Entry>; 2],
     /// For each configuration, whether this process wrote it last.
     own: [bool; 2],
-    /// Certificates that a replica may serve, each with the end of that period.
+    /// Certificates that a replica may serve, each with the time until which this is possible.
     served: Vec<(Certificate, Option<i64>)>,
     /// Content that this process wrote to a configuration, with the time until which an API server may use it.
     called: VecDeque<(Vec<u8>, i64)>,

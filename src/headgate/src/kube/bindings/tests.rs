@@ -27,7 +27,7 @@ fn there(object: TargetBinding) -> BTreeMap<ObjectKey, Arc<TargetBinding>> {
     BTreeMap::from([(key_of(&object).unwrap(), Arc::new(object))])
 }
 
-/// A user's TargetBinding with the finalizer, or a generated one.
+/// A user's TargetBinding with the finalizer, or a generated TargetBinding.
 fn object(metadata: &Value) -> TargetBinding {
     let mut own = json!({"name": "mine", "namespace": HERE, "uid": "1", "finalizers": ["other", FINALIZER]});
     own.as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
@@ -93,7 +93,7 @@ async fn it_parts_from_those_of_a_namespace_that_is_not_selected_any_more_once()
     let [Write::Part(_, status, left)] = &due[..] else { panic!("{due:?}") };
     assert_eq!((status.wanted, &left[..]), (0, &["other".to_owned()][..]));
 
-    // The Headgate that now manages the namespace has added its finalizer.
+    // The installation that now manages the namespace has added its finalizer.
     memory.parted.insert(ObjectKey::new(HERE, "mine"));
     assert_eq!(verbs(&keeper.due(&written, &mut memory)), [""; 0]);
     assert_eq!(verbs(&keeper.due(&there(made()), &mut memory)), [""; 0]);

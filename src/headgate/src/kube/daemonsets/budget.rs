@@ -53,7 +53,7 @@ fn nothing() -> Requirement {
     Requirement { key: "".into(), operator: Operator::In, values: Vec::new() }
 }
 
-/// Reads a budget's selector. A missing selector selects no pods, and an empty one selects all pods
+/// Reads a budget's selector. A missing selector selects no pods, and an empty selector selects all pods
 /// (`PodDisruptionBudgetSpec.selector`, policy/v1).
 fn selector(selector: &Value) -> Vec<Requirement> {
     let is_in =

@@ -28,8 +28,8 @@ pub const API: &str = "headgate.dev/v1alpha1";
 /// The kind `IngressDaemonSet`.
 pub const KIND: &str = "IngressDaemonSet";
 
-/// The set that controls an object, according to the object's owner references. If another kind of object is the
-/// controller, the returned set cannot exist.
+/// The set that controls an object, according to the object's owner references. If the controller is not an
+/// IngressDaemonSet, the returned set has an empty name and cannot exist.
 fn owner(owners: Option<&Vec<OwnerReference>>) -> Option<Owner> {
     let owner = owners?.first()?;
     let is_set = owner.kind == KIND

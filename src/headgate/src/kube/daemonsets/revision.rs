@@ -40,7 +40,7 @@ pub struct SeenRevision {
 }
 
 impl SlimRevision {
-    /// Converts the ControllerRevision for the controller. Returns `None` if it is invalid.
+    /// Converts the ControllerRevision for the controller. Returns `None` for an invalid ControllerRevision.
     pub fn seen(mut self) -> Option<SeenRevision> {
         let (key, uid) = identity(&mut self.metadata)?;
         let labels = self.metadata.labels.unwrap_or_default();

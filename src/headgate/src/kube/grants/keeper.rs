@@ -1,4 +1,4 @@
-//! The task that manages grants. It receives messages from the watches, and sends the engine all present grants.
+//! This task manages grants: it receives messages from the watches, and sends all present grants to the engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ pub struct Keeper {
     pub shown: watch::Sender<Shown>,
     /// Whether binding a target group requires a grant.
     pub required: bool,
-    /// Whether this replica leads. Only the leader reports errors in grants.
+    /// Whether this replica is the leader. Only the leader reports errors in grants.
     pub authority: Authority,
     /// The time.
     pub clock: Clock,
@@ -52,7 +52,7 @@ pub struct Keeper {
 pub struct Shown {
     /// Whether grants are required.
     pub required: bool,
-    /// The grants in force. `None`: the engine has received no grants yet.
+    /// The grants that are in effect. `None`: the engine has received no grants yet.
     pub all: Option<Vec<GrantFacts>>,
     /// The reasons why grants or namespace labels cannot be read.
     pub unread: Vec<String>,
@@ -111,7 +111,7 @@ impl Source {
         }
     }
 
-    /// Stops waiting for the list if the time is over. Returns the reason once.
+    /// Stops waiting for the list after [`PATIENCE`]. Returns the reason once.
     fn give_up(&mut self, now: Moment) -> Option<&str> {
         match self {
             Self::Refused { since, why, told } if !*told && now.since(*since) >= PATIENCE => {

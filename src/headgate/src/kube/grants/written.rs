@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::seen::Entry;
 use crate::{api::TargetGroupGrant, kube::slim::without_annotations};
 
-/// The maximum number of target groups. The CRD's schema has the same limits.
+/// The maximum number of target groups. The CRD's schema has the same limit.
 const GROUPS: usize = 200;
 const NAMES: usize = 1000;
 const ALLOWED: usize = 10;
@@ -49,8 +49,8 @@ pub struct Written {
     pub(super) exclusive: bool,
 }
 
-/// Reads a grant's spec. If a part is invalid, its earlier value in `before` remains in effect next to its valid
-/// entries, so an error removes nothing. The second result contains the errors, and states what to write instead.
+/// Reads a grant's spec. If a part is invalid, the part's earlier value in `before` remains in effect in addition to
+/// its valid entries. The second result contains the errors, and states what to write instead.
 pub(super) fn read(spec: &Value, before: Option<&Written>) -> (Written, Vec<String>) {
     let nothing = Written::default();
     let mut reader = Reader { before: before.unwrap_or(&nothing), problems: Vec::new() };

@@ -92,7 +92,7 @@ impl Notes {
         Self { shared: Arc::new(Shared { queue, asked, clock, metrics }) }
     }
 
-    /// Queues a record that a client requests the eviction of a pod.
+    /// Queues a record of a client's request to evict a pod.
     pub fn ask(&self, pod: &ObjectKey, uid: &Uid) -> Asked {
         let now = self.shared.clock.now();
         let asked = self.change(|queue| queue.ask(pod, uid, now));

@@ -27,7 +27,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between retries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// A record that a client requests the eviction of a pod.
+/// A record of a client's request to evict a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// The name of the pod.
@@ -96,8 +96,8 @@ impl Entry {
         if let State::Waits(due) = self.state { now.since(due) } else { Duration::ZERO }
     }
 
-    /// The reason why the eviction no longer waits for this record, if it does not. Time in which the record waited
-    /// behind other records does not count as failing.
+    /// The reason why the eviction no longer waits for this record. `None`: the eviction still waits. Time in which the
+    /// record waited behind other records does not count as failing.
     fn refusal(&self, limits: &Limits, now: Moment) -> Option<Box<str>> {
         if let State::Refused(_, why) = &self.state {
             return Some(why.clone());
@@ -130,7 +130,7 @@ impl Queue {
         Self { limits, entries: HashMap::new(), order: BTreeMap::new(), tickets: 0 }
     }
 
-    /// Queues a record that a client requests the eviction of a pod.
+    /// Queues a record of a client's request to evict a pod.
     pub fn ask(&mut self, pod: &ObjectKey, uid: &Uid, now: Moment) -> Asked {
         let forgotten = self.limits.given_up_after;
         let is_the_same = |entry: &&mut Entry| entry.uid == *uid && now.since(entry.last) <= forgotten;

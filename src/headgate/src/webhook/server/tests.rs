@@ -317,12 +317,12 @@ async fn a_pod_without_a_hold_is_let_through_if_its_node_is_read_and_remains_and
     }
 }
 
-/// An engine that needs `millis` for each query, and requires a record on each pod.
+/// An engine that needs `millis` milliseconds for each query, and requires a record on each pod.
 fn engine_that_takes(millis: u64) -> Webhook {
     engine_that_rules(millis, wait(Some(Mark::Asked(Asked::first(WallTime::default())))))
 }
 
-/// An engine that needs `millis` for each query, and always returns `ruling`.
+/// An engine that needs `millis` milliseconds for each query, and always returns `ruling`.
 fn engine_that_rules(millis: u64, ruling: Ruling) -> Webhook {
     let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(QUEUE));
     webhook.asking.questions = questions;
