@@ -7,14 +7,14 @@
 //! adapters:
 //!
 //! ```text
-//!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine: it receives the news of
-//!      pods        (Engine)          RegisterTargets   the watches, starts the calls,
-//!      Services       │              DeregisterTargets and receives their answers
+//!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine, passes events
+//!      pods        (Engine)          RegisterTargets   of the watches to the engine,
+//!      Services       │              DeregisterTargets sends calls, and receives the answers
 //!                     ├─► kube::events                 Events on Services and pods
 //!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/*
 //!                     │                      ├── status, explain, diff    for the client commands
 //!                     ├─► journal ───────────┘         the history of targets, pods and nodes
-//!                     └── webhook                      what a new pod gets
+//!                     └── webhook                      changes of new pods, answers to evictions
 //!  daemonsets ─► headgate_daemonset::Daemonsets        IngressDaemonSets: a separate server
 //!  certificates                                        the webhook's certificate and path: a separate server
 //!  flags                                               the flags of these servers

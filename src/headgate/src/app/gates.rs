@@ -1,8 +1,8 @@
 //! Opens all closed readiness gates in namespaces that Headgate no longer manages. No other program opens these gates,
-//! so without this command new pods never become ready and rollouts do not complete.
+//! and pods with a closed gate never become ready.
 //!
 //! Open gates remain open. A pod that was deleted in the meantime is not an error. If Headgate has no permission to
-//! write to a pod, the command reports the pod and continues with the others.
+//! write to a pod, the function reports the pod and continues with the others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -3,8 +3,8 @@
 //!
 //! The Lease records the namespaces that earlier holders managed, until this task is complete. The leader opens the
 //! gates if it has permission. If the leader has no permission, it logs what to do and retries every ten minutes. The
-//! task never closes a gate and changes no target. The task skips a namespace that the engine never saw as selected,
-//! because the namespace belongs to another installation.
+//! task never closes a gate and changes no target. The engine itself does not open these gates: if the engine never saw
+//! a namespace as selected, the namespace may belong to another installation.
 
 use std::time::Duration;
 

@@ -392,7 +392,7 @@ fn detached(write: &DetachedWrite, failure: Option<&Failure>) {
     }
 }
 
-/// Logs the calls that Headgate would send if the Service were not paused.
+/// Logs the calls that Headgate would send without the pause or `--read-only`.
 pub fn planned(call: &Call) {
     let (verb, group, items) = match call {
         Call::Register { group, items } => ("would register, but is paused", group, items),

@@ -1,8 +1,8 @@
 //! Tracks whether AWS answers and allows the necessary actions, and reports outages.
 //!
 //! ```text
-//! no answer, no credentials, or AWS rejects them ─► one outage of all of AWS, over with the next answer
-//! AWS denies an action, or has an internal error ─► one outage of that action, over when it works for each group
+//! no answer, no credentials, rejected credentials ─► one outage of all of AWS, which ends with the next answer
+//! denied action, internal error of AWS ─► one outage of the action, which ends when the action works for each group
 //! ```
 //!
 //! The module does no I/O. The module ignores failures of a single target or target group, which are reported

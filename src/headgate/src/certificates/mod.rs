@@ -8,7 +8,7 @@
 //!             ┌──► Secret ──► kubelets ──► the files that replicas of `headgate run` serve
 //!  keeper ────┤
 //!             └──► both webhook configurations: caBundle, path
-//!  renewal: the next step, a pure function of both and the time
+//!  renewal: decides the next step from both and the time
 //! ```
 //!
 //! The process listens on no port, and needs only the Kubernetes API.

@@ -301,7 +301,7 @@ impl Owner {
     }
 }
 
-/// The wall clock's time, rounded to the precision of stored times.
+/// The wall clock's time in milliseconds, which is the precision of stored times.
 fn wall() -> WallTime {
     let millis = u64::try_from(clock::wall().elapsed().as_millis()).unwrap_or(u64::MAX);
     WallTime::since_1970(Duration::from_millis(millis))

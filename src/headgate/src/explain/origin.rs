@@ -45,7 +45,7 @@ pub struct InForce {
     pub hold: u32,
     /// The problems of the binding or the target group.
     pub troubles: Vec<Word>,
-    /// The targets of the binding. A target that is being deregistered has a reason in `goes`.
+    /// The targets of the binding. The entry of a target that is being deregistered contains the reason.
     pub targets: Vec<BoundTarget>,
 }
 

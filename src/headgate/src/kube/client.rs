@@ -49,8 +49,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 const OWN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Headgate's own namespace, if no flag sets it. In a pod, the namespace of the ServiceAccount is used. Outside of a
-/// pod, the default is used, as in all commands and manifests. The namespace of the kubeconfig's context does not
-/// matter.
+/// pod, the default of all commands and manifests is used. The namespace of the kubeconfig's context does not matter.
 pub fn own_namespace() -> String {
     let pods = std::fs::read_to_string(OWN).ok().map(|text| text.trim().to_owned());
     pods.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())

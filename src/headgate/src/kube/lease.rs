@@ -388,7 +388,7 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
     resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
-    // A released Lease has an empty holder, as in client-go.
+    // Like client-go, Headgate writes an empty holder to a released Lease.
     let seconds = claim.duration.as_secs() + u64::from(claim.duration.subsec_nanos() > 0);
     object.spec = Some(LeaseSpec {
         acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),

@@ -104,7 +104,7 @@ impl SlimNode {
     }
 }
 
-/// Reads nodes, and sets the annotation that marks detached nodes.
+/// Reads nodes, and sets the annotation of detached nodes.
 #[derive(Clone)]
 pub struct Nodes {
     client: Client,

@@ -60,7 +60,7 @@ pub fn of(
 
 fn read(text: &str, from: &'static str) -> Result<Uri, ProxyError> {
     let text = text.trim();
-    // A URL without a scheme means an HTTP proxy, as in curl and Go.
+    // As curl and Go do, Headgate treats a URL without a scheme as an HTTP proxy.
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     // The proxy resolves host names for both schemes.
     let text = text.strip_prefix("socks5h://").map_or(text.clone(), |rest| format!("socks5://{rest}"));

@@ -28,7 +28,7 @@ pub struct Standing {
 pub struct Unable {
     /// The reason.
     pub reason: Reason,
-    /// The time when the replica became unable to lead.
+    /// The time when the failures began.
     pub since: Moment,
     /// The end of the replica's backoff. `None`: the replica remains the leader, because no other replica can lead.
     pub until: Option<Moment>,

@@ -4,7 +4,7 @@
 //! ```text
 //!  listen ─► serve: accept ─► TLS ─► hyper (HTTP/1.1) ─► the service of the server
 //!              │                          │
-//!              └────► connections ◄───────┘   the phase of each connection, and which one is closed for a newer one
+//!              └────► connections ◄───────┘   the phase of each connection, and which connection to close next
 //!                                  bodies     the memory of all request bodies
 //! ```
 //!

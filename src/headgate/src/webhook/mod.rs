@@ -5,7 +5,7 @@
 //!                                                               │  (after a deadline, as if the pod had no binding)
 //!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
 //!                                               ▲
-//!                                             giving: the settings for what pods get
+//!                                             giving: the settings for new pods
 //! ```
 //!
 //! Every replica serves the webhooks, including standbys. The webhooks never reject a new pod. An eviction that must

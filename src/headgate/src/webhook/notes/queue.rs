@@ -1,10 +1,10 @@
 //! The queue of records that must still be written. The module has no I/O and no clock.
 //!
 //! ```text
-//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod was deleted
+//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► removed: written, or the pod was deleted
 //!            ▲                                     ├──► Waits: retried after a pause
 //!            └─────────────────────────────────────┤
-//!                                                  └──► Refused: the next request gets that result
+//!                                                  └──► Refused: the reason is returned at the next request
 //! ```
 
 use std::{
