@@ -2,7 +2,7 @@
 //! since the last event.
 //!
 //! Each page checks the views and the journal once per second, and does not use the owner of the engine. If a browser
-//! stops reading, it only occupies the memory of its connection until the server closes the connection.
+//! stops reading, only the memory of its connection is used until the server closes the connection.
 
 use std::{
     collections::{BTreeMap, VecDeque},

@@ -1,6 +1,6 @@
 //! `GET /nodes/NAME` reports whether load balancers can send to all targets of a node. Scripts and programs that detach
-//! and attach nodes use this endpoint. A target group's health checks cannot use the endpoint, because they send their
-//! requests to the pod.
+//! and attach nodes use this endpoint. A target group's health checks cannot use the endpoint, because load balancers
+//! send health checks to the pod.
 
 use axum::{
     extract::{Path, State},
@@ -14,8 +14,8 @@ use crate::{explain::node::NodeReport, journal::report::Past, runtime::times::Ti
 /// The maximum number of reasons in an answer.
 const MOST: usize = 20;
 
-/// Returns 200 if all bound pods of the node are healthy targets and no target is being deregistered. Returns 503 with
-/// reasons if not, or 404 if the node does not exist.
+/// Returns 200 if all bound pods of the node are healthy targets and no target is being deregistered. Returns 404 if
+/// the node does not exist, and 503 with reasons in all other cases.
 pub async fn node(State(shown): State<Shown>, Path(name): Path<String>) -> Response {
     if let Some(elsewhere) = misdirected(&shown) {
         return elsewhere;

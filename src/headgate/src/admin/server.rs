@@ -55,7 +55,7 @@ pub struct Shown {
     pub pulse: Arc<Pulse>,
     /// Whether this replica is the leader.
     pub authority: Authority,
-    /// The reason why Headgate cannot reach AWS, if it cannot.
+    /// The problem that prevents Headgate from reaching AWS, if there is one.
     pub aws: watch::Receiver<Option<Trouble>>,
     /// The grants that are in effect.
     pub grants: watch::Receiver<grants::keeper::Shown>,
@@ -71,10 +71,10 @@ pub struct Shown {
     pub clock: Clock,
 }
 
-/// The connection limits. Each kubelet probe uses one connection, each metrics scraper keeps one, and each person uses
-/// a few. Any client in the cluster may connect, so each address can use only a part of the connections. The server
-/// soon closes the connection of a client that does not read its answer, because the connection counts as idle after
-/// the answer.
+/// The connection limits. Each kubelet probe and each metrics scraper uses one connection, and each person uses a few
+/// connections. Any client in the cluster may connect, so each address can use only a part of the connections. The
+/// server soon closes the connection of a client that does not read its answer, because the connection counts as idle
+/// after the answer.
 pub const LIMITS: Limits = Limits {
     connections: 256,
     of_an_address: 64,

@@ -38,7 +38,7 @@ impl Standbys {
         Self(None)
     }
 
-    /// Creates a list of the replicas other than the one in the pod `own`.
+    /// Creates a list of all replicas except the replica in the pod `own`.
     pub fn beside(replicas: Replicas, own: &str) -> Self {
         Self(Some(Arc::new(Mutex::new(Asked { replicas, own: own.to_owned(), last: None }))))
     }

@@ -1,5 +1,5 @@
 //! The custom resources of Headgate, `headgate.dev/v1alpha1`. The Rust types in this module define the schema, and
-//! `headgate crd` prints it.
+//! `headgate crd` prints the schema.
 //!
 //! The module defines the fields that users may write and read. The module contains no behavior.
 

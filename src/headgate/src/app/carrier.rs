@@ -1,8 +1,8 @@
 //! Sends the engine's requests to AWS and Kubernetes, and returns the answers.
 //!
 //! Every request has a result: the receiver's answer or a timeout. The module drops a request that only the leader may
-//! send if this replica is no longer the leader. Only this module checks for leadership, immediately before it sends a
-//! request. Therefore, a process that resumes after a suspension sends nothing without leadership.
+//! send if this replica is no longer the leader. Only this module checks for leadership, immediately before the request
+//! is sent. Therefore, a process that resumes after a suspension sends nothing without leadership.
 
 use std::{future::Future, sync::Arc};
 

@@ -2,7 +2,7 @@
 //! and pods with a closed gate never become ready.
 //!
 //! Open gates remain open. A pod that was deleted in the meantime is not an error. If Headgate has no permission to
-//! write to a pod, the function reports the pod and continues with the others.
+//! write to a pod, the function reports the pod and continues with the other pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

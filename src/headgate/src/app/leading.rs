@@ -39,7 +39,7 @@ pub struct Leading {
 
 /// The data that a replica needs for the election.
 pub struct Candidate {
-    /// The client for all requests except those for the Lease.
+    /// The client for all requests that do not concern the Lease.
     pub client: Client,
     /// The clock.
     pub clock: Clock,

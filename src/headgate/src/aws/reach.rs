@@ -98,7 +98,7 @@ impl Reach {
         Self { endpoint: endpoint.into(), all: Outage::default(), trouble: None, actions: BTreeMap::new() }
     }
 
-    /// The reason why Headgate cannot reach AWS, if it cannot.
+    /// The problem that prevents Headgate from reaching AWS, if there is one.
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
     }

@@ -64,7 +64,7 @@ pub struct Keeper {
     unused: Vec<String>,
 }
 
-/// The objects from the last read.
+/// The objects that the task last read.
 struct Seen {
     secret: Secret,
     stored: Stored,

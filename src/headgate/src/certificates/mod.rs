@@ -2,7 +2,7 @@
 //! configurations.
 //!
 //! The command is a separate process, because its ServiceAccount may change which webhooks the API server calls and
-//! which CAs it trusts.
+//! which CAs the API server trusts.
 //!
 //! ```text
 //!             ┌──► Secret ──► kubelets ──► the files that replicas of `headgate run` serve

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A kubelet may need two minutes to update a mounted Secret. The API server trusts both certificates during the
-//! overlap, so replicas may serve either one. Each step writes one object, and the next step depends only on stored
-//! data. Therefore, a process that stops between two steps leaves nothing incomplete.
+//! overlap, so replicas may serve either certificate. Each step writes one object, and the next step depends only on
+//! stored data. Therefore, a process that stops between two steps leaves nothing incomplete.
 
 use std::time::Duration;
 

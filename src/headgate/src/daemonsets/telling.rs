@@ -46,8 +46,8 @@ impl Mark {
 #[derive(Debug, Default)]
 pub struct Telling {
     said: Notices<(ObjectKey, Uid)>,
-    /// The last state of each set, and the revision of its last reported rollout. At the first status, the revision is
-    /// that of the rollout in progress.
+    /// The last state of each set, and the revision of its last reported rollout. At the first status, the revision of
+    /// the rollout in progress is stored.
     rolls: BTreeMap<(ObjectKey, Uid), (Mark, Option<Revision>)>,
 }
 

@@ -124,7 +124,7 @@ pub struct Next {
 pub struct Gate {
     /// The state of the readiness gate: `open`, `closed` or `none`.
     pub state: String,
-    /// The reason for the state. If the gate is open, the reason is that of the pod's condition.
+    /// The reason for the state. If the gate is open, the reason comes from the pod's condition.
     pub word: Option<Word>,
     /// The time when the state began.
     pub since: Option<MicroTime>,

@@ -14,7 +14,7 @@ use headgate_core::{
 };
 use jiff::SignedDuration;
 
-/// The flags for rates and timeouts. The defaults are those of the engine's settings.
+/// The flags for rates and timeouts. The defaults are the same as in the engine's settings.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "AWS and timing")]
 pub struct Pace {

@@ -8,8 +8,8 @@ use headgate_core::model::{
     signal::{Cordon, DISRUPTED, DYING},
 };
 
-/// The flags for the signs of nodes that will be removed. The defaults are those of the engine's settings. The flags
-/// require permission to list and watch nodes, which a Role cannot grant.
+/// The flags for the signs of nodes that will be removed. The defaults are the same as in the engine's settings. The
+/// flags require permission to list and watch nodes, which a Role cannot grant.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct Signals {

@@ -3,7 +3,8 @@
 //!
 //! The reconciler runs next to the engine. Once per second, the reconciler compares the views with the watched
 //! TargetBindings, and writes a few differences at a time. The reconciler makes no decisions about targets, and no
-//! other part waits for it. The reconciler logs and retries failures. Only the leader writes TargetBindings.
+//! other part waits for the reconciler. The reconciler logs and retries failures. Only the leader writes
+//! TargetBindings.
 //!
 //! With `--namespace-selector`, the reconciler watches the TargetBindings of all namespaces. TargetBindings in other
 //! namespaces may belong to another installation, so the reconciler does not change them. When a namespace is no longer

@@ -36,7 +36,7 @@ pub enum ClientError {
          commas"
     )]
     NoProxy(String),
-    /// The configuration was read, but no valid client can be built from it.
+    /// The configuration was read, but does not result in a valid client.
     #[error("cannot use the Kubernetes configuration: {0}")]
     Client(#[from] kube::Error),
 }

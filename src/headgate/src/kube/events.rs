@@ -2,7 +2,7 @@
 //! that no other task waits.
 //!
 //! Each Warning is also a log line. If an Event cannot be written, the task drops and counts it. The task logs when
-//! writing starts to fail and when it succeeds again.
+//! writing Events starts to fail and when writing succeeds again.
 
 mod queue;
 

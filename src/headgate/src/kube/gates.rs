@@ -1,7 +1,7 @@
 //! Writes the readiness gate's condition to the status of pods.
 //!
 //! A strategic merge patch does not change other conditions. The patch contains the pod's UID, so the API server
-//! rejects it (422) if a new pod has the same name.
+//! rejects the patch (422) if a new pod has the same name.
 
 use std::time::{Duration, SystemTime};
 

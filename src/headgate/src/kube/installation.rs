@@ -1,8 +1,8 @@
 //! The settings that distinguish installations of Headgate: the name of the Lease, and the managed namespaces.
 //!
 //! Several installations may run in one namespace. Each installation has a Lease with its own name, and TargetLedgers
-//! that are named after the Lease. Replicas with the same Lease must manage the same namespaces, because only one of
-//! them is active and treats all targets as its own. The Lease states which namespaces the holder manages, so that a
+//! that are named after the Lease. Replicas with the same Lease must manage the same namespaces, because only one
+//! replica is active and treats all targets as its own. The Lease states which namespaces the holder manages, so that a
 //! replica with other settings is detected.
 
 use std::fmt;

@@ -33,7 +33,7 @@ pub const NOT_INSTALLED: &str = "NotInstalled";
 /// The ledgers of this installation.
 #[derive(Clone)]
 pub struct Ledgers {
-    /// The untyped API for reads, so that one invalid object does not affect others.
+    /// The untyped API for reads, so that one invalid ledger does not affect other ledgers.
     loose: Api<DynamicObject>,
     /// The typed API for writes.
     strict: Api<TargetLedger>,
@@ -134,7 +134,7 @@ fn failed(error: &kube::Error) -> Failure {
     }
 }
 
-/// Whether an error is about one ledger. If a ledger does not exist, the error names the ledger. If the kind
+/// Whether an error concerns a single ledger. If a ledger does not exist, the error names the ledger. If the kind
 /// TargetLedger does not exist, the error names no object.
 fn is_about_a_ledger(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())

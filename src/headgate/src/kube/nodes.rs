@@ -124,7 +124,7 @@ impl Nodes {
     }
 
     /// Writes or removes the annotation of a detached node. The patch contains the Node's UID, so the API server
-    /// rejects it if another Node has the same name.
+    /// rejects the patch if another Node has the same name.
     pub async fn write(&self, write: &DetachedWrite) -> Result<(), Failure> {
         let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
         let written = api.patch(&write.node, &PatchParams::default(), &Patch::Merge(patch(write))).await;

@@ -73,7 +73,7 @@ pub struct Replicas {
 }
 
 impl Replicas {
-    /// Creates the list of replicas other than the one in the pod `pod`.
+    /// Creates the list of all replicas except the replica in the pod `pod`.
     pub fn new(client: Client, own_namespace: &str, pod: Option<&str>) -> Self {
         let pods = Api::namespaced(client, own_namespace);
         Self { pods, namespace: own_namespace.to_owned(), pod: pod.map(Box::from), uid: None }

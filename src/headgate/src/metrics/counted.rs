@@ -159,7 +159,7 @@ const COUNTS: [Count; 14] = [
 
 /// The label with the name of a binding's Service.
 const SERVICE: &str = "service";
-/// The label with the name of a binding's TargetBinding, if a user created it.
+/// The label with the name of a binding's TargetBinding, if a user created the TargetBinding.
 const TARGET_BINDING: &str = "target_binding";
 
 fn by_state(zone: &ZoneView) -> Vec<(&'static str, usize)> {
@@ -323,7 +323,7 @@ impl Count {
         Ok(())
     }
 
-    /// The label names for a binding, which depend on whether a Service or a TargetBinding created it.
+    /// The label names for a binding, which depend on whether a Service or a TargetBinding created the binding.
     fn labels_of(&self, origin: &Origin) -> Vec<&'static str> {
         let service = match origin {
             Origin::Service(_) => SERVICE,

@@ -70,8 +70,8 @@ pub struct Metrics {
     shared: Shared,
 }
 
-/// How long the program reuses a page for all clients. A thousand clients then cause as much work as one, and only one
-/// page is in memory.
+/// How long the program reuses a page for all clients. A thousand clients then cause as much work as one client, and
+/// only one page is in memory.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 /// The last page in each format, and the time when it was created.

@@ -35,7 +35,7 @@ pub struct Unable {
 }
 
 /// A holder of the Lease with other settings than this replica. During an upgrade, different settings are normal. If
-/// the settings differ for longer, two installations share one Lease, and one of them does nothing.
+/// the settings differ for longer, two installations share one Lease, and one installation does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
     /// The namespaces that the holder manages, as text.
@@ -116,7 +116,7 @@ impl Authority {
         self.standing.borrow().stranger.clone()
     }
 
-    /// The reason why this replica cannot lead, if it cannot.
+    /// The problem that prevents this replica from leading, if there is one.
     pub fn unable(&self) -> Option<Unable> {
         self.standing.borrow().unable.clone()
     }

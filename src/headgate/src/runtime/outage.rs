@@ -9,7 +9,7 @@
 //! log.
 //!
 //! Guarantees: the module reports an outage of one hour at most 20 times, for any number of failures. An intermittent
-//! outage counts as a continuous one.
+//! outage counts as a continuous outage.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
@@ -111,7 +111,7 @@ impl Outage {
         self.has_worked_since(now, now)
     }
 
-    /// Records that nothing has failed since `works`. Returns a report if the outage is over.
+    /// Records that no failure has occurred since `works`. Returns a report if the outage is over.
     pub fn has_worked_since(&mut self, works: Moment, now: Moment) -> Option<Told> {
         let state = self.0.as_mut().filter(|state| !state.over)?;
         let works = *state.works.get_or_insert(works);

@@ -48,7 +48,7 @@ pub enum BadBody {
     /// The body is larger than allowed.
     #[error("the body is too large; send at most {0} bytes")]
     TooLarge(usize),
-    /// The body ended early.
+    /// The connection failed before the body was complete.
     #[error("the body did not arrive ({0}); send it completely")]
     Broken(String),
 }

@@ -29,9 +29,9 @@ const SAID_FOR: Duration = Duration::from_secs(3600);
 pub struct Known<'a> {
     /// The engine's views.
     pub views: &'a Views,
-    /// The reason why Headgate cannot reach AWS, if it cannot.
+    /// The problem that prevents Headgate from reaching AWS, if there is one.
     pub aws: Option<Trouble>,
-    /// The reason why this replica cannot lead, if it cannot.
+    /// The problem that prevents this replica from leading, if there is one.
     pub unable: Option<Unable>,
 }
 

@@ -1,8 +1,8 @@
 //! The limit that a namespace sets on the grace periods of its pods. Headgate reads the namespace's metadata and reuses
 //! the result for 30 s.
 //!
-//! If a namespace cannot be read, its last known limit applies, or none. A new pod waits at most half a second for the
-//! answer.
+//! If a namespace cannot be read, its last known limit applies. Without a known limit, there is no limit. A new pod
+//! waits at most half a second for the answer.
 
 use std::{
     collections::BTreeMap,

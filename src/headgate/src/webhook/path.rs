@@ -1,4 +1,5 @@
-//! The path on which the API server calls the webhooks. The path is a secret of 256 bits if a file contains one.
+//! The path on which the API server calls the webhooks. The path is a secret of 256 bits if a file contains a secret
+//! path.
 
 use std::fmt;
 

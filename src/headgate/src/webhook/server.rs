@@ -48,7 +48,7 @@ const LARGEST_BODY: usize = 4 * 1024 * 1024;
 const DECISIONS: usize = 16;
 /// The connection limits. An API server keeps dozens of connections open, each for 90 s after its last request. The API
 /// server opens another connection for each further concurrent request, so a thousand evictions may need a thousand
-/// connections. Before its first request, a connection of the API server looks like that of any other client.
+/// connections. Before its first request, a connection of the API server looks like a connection of any other client.
 const LIMITS: Limits = Limits {
     connections: 1280,
     // All connections of an API server have the same address.

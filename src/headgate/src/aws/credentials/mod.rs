@@ -76,7 +76,7 @@ struct Fault {
 struct State {
     /// The credentials from the last successful fetch.
     credentials: Option<Credentials>,
-    /// The reason why the last fetch failed, if it failed.
+    /// The error of the last fetch, if the last fetch failed.
     fault: Option<Fault>,
 }
 

@@ -63,7 +63,7 @@ impl Write {
         }
     }
 
-    /// Executes the write, unless another object has replaced the observed one.
+    /// Executes the write, unless another object has replaced the observed object.
     pub(super) async fn carry_out(self, client: &Client) -> Result<(), kube::Error> {
         let api = |object: &TargetBinding| -> Api<AnyBinding> {
             Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())

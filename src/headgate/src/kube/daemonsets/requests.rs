@@ -194,7 +194,7 @@ impl Requests {
     }
 
     /// Adds an owner reference to an object, unless the set was deleted. A user who deleted a set may want to keep its
-    /// pods, and the garbage collector deletes objects whose owner does not exist.
+    /// pods. The garbage collector deletes objects whose owner does not exist.
     async fn adopt<K>(&self, set: &ObjectKey, uid: &Uid, name: &str, own: &Uid) -> Outcome
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,

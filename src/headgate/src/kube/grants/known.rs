@@ -100,7 +100,7 @@ impl Known {
         self.namespaces.is_none() && self.grants.values().any(|grant| grant.written.selector.is_some())
     }
 
-    /// Returns all grants, except those whose namespaces are unknown. A grant with a partial list would exclude the
+    /// Returns all grants, except grants whose namespaces are unknown. A grant with a partial list would exclude the
     /// missing namespaces.
     pub fn facts(&self) -> Vec<GrantFacts> {
         let is_known = |grant: &Grant| self.namespaces.is_some() || grant.written.selector.is_none();

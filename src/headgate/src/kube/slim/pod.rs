@@ -162,7 +162,7 @@ fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readin
     Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
 }
 
-/// Headgate's readiness gate, if the pod has one.
+/// Headgate's readiness gate, if the pod has this gate.
 fn own_gate(
     gates: &[Option<Gate>],
     conditions: &[Option<Condition>],
