@@ -1,7 +1,7 @@
 //! The debug endpoints `/debug/*`, which show people the state of Headgate. The endpoints are read-only.
 //!
 //! The server listens on loopback, because its answers contain the pods of each target group. Other pods of the cluster
-//! must not read this data. People use port-forwarding, with their own Kubernetes permissions.
+//! must not read the debug endpoints. People use port-forwarding, with their own Kubernetes permissions.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! `GET /nodes/NAME` reports whether load balancers can send to all targets of a node. Scripts and programs that detach
-//! and attach nodes use this endpoint. A target group's health checks cannot use the endpoint, because load balancers
-//! send health checks to the pod.
+//! and attach nodes use `GET /nodes/NAME`. A target group's health checks cannot use the endpoint, because load
+//! balancers send health checks to the pod.
 
 use axum::{
     extract::{Path, State},

@@ -42,8 +42,8 @@ pub fn routes() -> Router<Shown> {
         .route("/page/app.js", file("text/javascript; charset=utf-8", SCRIPT))
 }
 
-/// Answers only requests whose host is an IP address or localhost, and adds the security headers. Without this check,
-/// another website could resolve its own name to loopback and read the answers (DNS rebinding).
+/// Answers only requests whose host is an IP address or localhost, and adds the security headers. Without the check of
+/// the host, another website could resolve its own name to loopback and read the answers (DNS rebinding).
 pub async fn guard(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let mut answer = if host.is_none_or(is_local) {

@@ -2,7 +2,8 @@
 //! `kubectl wait --for=condition=…` works for True and False.
 //!
 //! `Ready` and `TargetGroupFound` are True if nothing is wrong. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are
-//! True if an operator may need the information. `lastTransitionTime` contains the start of this state.
+//! True if an operator may need the information. `lastTransitionTime` contains the start of the condition's present
+//! state.
 
 use headgate_core::Reason;
 

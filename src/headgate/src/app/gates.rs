@@ -1,4 +1,4 @@
-//! Opens all closed readiness gates in namespaces that Headgate no longer manages. No other program opens these gates,
+//! Opens all closed readiness gates in namespaces that Headgate no longer manages. No other program opens closed gates,
 //! and pods with a closed gate never become ready.
 //!
 //! Open gates remain open. A pod that was deleted in the meantime is not an error. If Headgate has no permission to
@@ -37,8 +37,8 @@ const PASSES: usize = 5;
 /// The time within which every API server stops using a deleted webhook.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Opens every closed gate in all namespaces, or in `namespaces`, except in the namespaces `but`. Prints the number of
-/// opened gates to `out`.
+/// Opens every closed gate in `namespaces`, or in all namespaces if `namespaces` is `None`. The namespaces `but` are
+/// excluded. Prints the number of opened gates to `out`.
 ///
 /// # Errors
 /// Pods cannot be listed, or a gate cannot be opened.

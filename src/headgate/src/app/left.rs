@@ -1,10 +1,11 @@
 //! Opens readiness gates in namespaces that Headgate no longer manages, because `--namespaces` or
-//! `--namespace-selector` changed. Without this task, pods in these namespaces would never become ready.
+//! `--namespace-selector` changed. Without this task, pods in namespaces that are no longer managed would never become
+//! ready.
 //!
 //! The Lease records the namespaces that earlier holders managed, until this task is complete. The leader opens the
 //! gates if it has permission. If the leader has no permission, it logs what to do and retries every ten minutes. The
-//! task never closes a gate and changes no target. The engine itself does not open these gates: if the engine never saw
-//! a namespace as selected, the namespace may belong to another installation.
+//! task never closes a gate and changes no target. The engine itself does not open gates in a namespace that it never
+//! saw as selected, because another installation may manage the namespace.
 
 use std::time::Duration;
 
@@ -65,7 +66,8 @@ impl<L: Fn() -> bool> Leaver<L> {
             let Some(left) = Serves::read(before).and_then(|before| before.left_by(&self.serves)) else {
                 continue;
             };
-            // With a namespace selector, Headgate still watches pods in these namespaces and deregisters their targets.
+            // With a namespace selector, Headgate still watches pods in deselected namespaces and deregisters their
+            // targets.
             let stay = match self.serves.selector {
                 None => format!("; healthy targets of {left} remain until they are unhealthy"),
                 Some(_) => String::new(),

@@ -331,8 +331,8 @@ impl Shared {
         drop(watches);
     }
 
-    /// Watches IngressDaemonSets, only for `headgate status` and the page. A failure of this watch does not prevent the
-    /// replica from leading.
+    /// Watches IngressDaemonSets, only for `headgate status` and the page. A failure of the watch of IngressDaemonSets
+    /// does not prevent the replica from leading.
     pub(super) fn show_sets(&self, tasks: &mut Supervisor) {
         let following = Following {
             clock: self.clock,

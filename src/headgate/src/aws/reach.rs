@@ -59,7 +59,8 @@ pub struct Verdict {
     pub said: Option<Said>,
     /// The name of the obstacle to all calls.
     pub obstacle: Option<Box<str>>,
-    /// Whether the failure belongs to an outage that was already reported. Such a failure needs no log line.
+    /// Whether the failure belongs to an outage that was already reported. A failure that belongs to a reported outage
+    /// needs no log line.
     pub is_told: bool,
 }
 

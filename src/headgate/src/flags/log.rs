@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stderr};
 use clap::{Args, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// Libraries that log each failure with a dump of its data. Headgate itself logs the relevant part of such failures.
+/// Libraries that log each failure with a dump of its data. Headgate itself logs the relevant part of each failure.
 const LOUD: [&str; 4] = ["kube_runtime", "kube_client", "aws_config", "aws_smithy_runtime"];
 /// The names of the log levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];

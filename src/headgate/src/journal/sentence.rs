@@ -1,4 +1,4 @@
-//! Formats entries of the journal as sentences. `headgate explain` and the page print these sentences unchanged.
+//! Formats entries of the journal as sentences. `headgate explain` and the page print the sentences unchanged.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 

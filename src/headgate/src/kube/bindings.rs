@@ -75,8 +75,8 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long Headgate removes finalizers from TargetBindings of a namespace that is no longer selected. The time is
 /// longer than [`GRACE`] and the takeover by another replica.
 const PARTING: Duration = Duration::from_secs(60);
-/// If the namespace is not selected, Headgate removes the finalizer of a deleted TargetBinding after this time. By then
-/// no other installation manages the TargetBinding, so no other program would remove the finalizer.
+/// If the namespace is not selected, Headgate removes the finalizer of a deleted TargetBinding after this time. After
+/// this time, no other installation manages the TargetBinding, so no other program would remove the finalizer.
 const NOBODYS: SignedDuration = SignedDuration::from_mins(10);
 
 /// The data that the reconciler needs.

@@ -62,7 +62,7 @@ pub struct Options {
     pub identity: Arc<str>,
     /// The duration of the Lease and the interval of its renewals.
     pub timing: Timing,
-    /// The namespaces that this replica manages, as text. The holder writes this text to the Lease.
+    /// The namespaces that this replica manages, as text. The holder writes its namespaces to the Lease.
     pub serves: String,
 }
 

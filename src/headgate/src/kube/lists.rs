@@ -1,8 +1,8 @@
 //! Limits the size of list pages.
 //!
 //! The API server only limits the number of objects in a page, and each object may have up to 1.5 MiB. The client does
-//! not read a page that is larger than [`MOST`]. After such a page, the client requests fewer objects at a time
-//! ([`smaller`]).
+//! not read a page that is larger than [`MOST`]. After a page that was too large, the client requests fewer objects at
+//! a time ([`smaller`]).
 
 use std::{
     error::Error,

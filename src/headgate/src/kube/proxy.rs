@@ -86,8 +86,8 @@ fn is_local(cluster: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-/// The entries of `NO_PROXY` that apply to the port `wanted`, because an entry may contain a port. A domain entry may
-/// begin with `*.`, which is removed.
+/// The entries of `NO_PROXY` that apply to the port `wanted`. An entry may contain a port. A domain entry may begin
+/// with `*.`, which is removed.
 fn for_port(text: &str, wanted: u16) -> String {
     let counts = |entry: &str| {
         let entry = entry.trim();

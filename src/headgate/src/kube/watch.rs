@@ -8,8 +8,8 @@
 //!
 //! Lists are consistent reads (without `resourceVersion`), so they are never older than earlier data. Lists are paged,
 //! so even in a large cluster each response is small. Streaming lists (WatchList) would be cheaper, but kube requests
-//! them with `resourceVersion=0`. An API server may answer such a request from an old cache, so a deleted pod would
-//! appear again.
+//! them with `resourceVersion=0`. An API server may answer a request with `resourceVersion=0` from an old cache, so a
+//! deleted pod would appear again.
 //!
 //! Headgate detects every broken watch. The API server ends each watch after [`WATCH_TIMEOUT`], and the client closes a
 //! watch that is silent for 5 s longer.

@@ -73,7 +73,7 @@ impl WatchFailures {
                 over(failing.outage.worked(now));
             }
         }
-        // The other parts of the error text may change with each failure.
+        // Other parts of the error text may change with each failure, so only the kind of the failure counts.
         let failing = all.entry(cause).or_default();
         failing.watches.insert(watch);
         let watches = failing.watches.len();

@@ -1,5 +1,5 @@
 //! The metrics of bindings and target groups, which are computed from the views at each scrape. Only the leader serves
-//! these metrics, so that sums over the replicas are correct.
+//! the metrics of bindings and target groups, so that sums over the replicas are correct.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -22,7 +22,7 @@ use super::{
     page::{Counters, Histograms, Page},
 };
 
-/// The prefix of the names of these metrics.
+/// The prefix of the names of the IngressDaemonSet metrics.
 pub(super) const PREFIX: &str = "headgate_daemonsets";
 
 #[derive(Debug)]

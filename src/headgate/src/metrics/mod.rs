@@ -116,8 +116,8 @@ impl Metrics {
         }
     }
 
-    /// Creates the metrics of `headgate daemonsets`. These metrics have their own names, so that a sum over the
-    /// replicas of one program excludes the other program. `sets` returns the counts of each set.
+    /// Creates the metrics of `headgate daemonsets`. The metrics of `headgate daemonsets` have their own names, so that
+    /// sums over the replicas of one program exclude the other program. `sets` returns the counts of each set.
     pub fn of_daemonsets(
         clock: Clock,
         level: Level,

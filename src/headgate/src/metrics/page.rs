@@ -80,7 +80,7 @@ impl Page {
         }
     }
 
-    /// Adds counters, which are served as `name`_total.
+    /// Adds counters. The served name is `name`_total.
     pub(super) fn counters<L: Labels>(&mut self, name: &str, help: &'static str) -> Counters<L> {
         self.add(name, L::NAMES, help, Family::default())
     }
@@ -98,7 +98,7 @@ impl Page {
         self.add(name, L::NAMES, help, Family::default())
     }
 
-    /// Adds a histogram of seconds without labels, which is served as `name`_seconds.
+    /// Adds a histogram of seconds without labels. The served name is `name`_seconds.
     pub(super) fn histogram<const N: usize>(
         &mut self,
         name: &str,
@@ -108,7 +108,7 @@ impl Page {
         self.add(name, &[], help, Histogram::new(buckets))
     }
 
-    /// Adds histograms of seconds with the buckets [`FAST`], which are served as `name`_seconds.
+    /// Adds histograms of seconds with the buckets [`FAST`]. The served name is `name`_seconds.
     pub(super) fn histograms<L: Labels>(&mut self, name: &str, help: &'static str) -> Histograms<L> {
         self.add(name, L::NAMES, help, Family::new_with_constructor(|| Histogram::new(FAST)))
     }

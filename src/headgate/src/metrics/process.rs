@@ -69,7 +69,7 @@ impl Process {
         ]
     }
 
-    /// Other operating systems do not have these files.
+    /// Operating systems other than Linux do not have the files in `/proc`.
     #[cfg(not(target_os = "linux"))]
     const fn values(&self) -> [Option<f64>; 6] {
         [None, None, None, None, None, Some(self.began)]

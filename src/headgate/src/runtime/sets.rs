@@ -29,5 +29,5 @@ impl ShownSet {
     }
 }
 
-/// IngressDaemonSets by name. Only the watch of IngressDaemonSets writes to this map.
+/// IngressDaemonSets by name. Only the watch of IngressDaemonSets writes to the map.
 pub type Sets = DashMap<ObjectKey, Arc<ShownSet>>;

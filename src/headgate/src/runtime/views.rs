@@ -27,7 +27,7 @@ pub struct Views {
     pub groups: DashMap<TargetGroupArn, Arc<GroupView>>,
     /// The views of the Services and TargetBindings that bind ports.
     pub origins: DashMap<Origin, Arc<OriginView>>,
-    /// Namespaces that are or were selected. This map is unused if all namespaces are managed.
+    /// Namespaces that are or were selected. The map of namespaces is unused if all namespaces are managed.
     pub selections: DashMap<Arc<str>, Selection>,
     /// Deleted TargetBindings without remaining targets. The task that removes a finalizer also removes the entry.
     pub released: DashMap<ObjectKey, Uid>,

@@ -5,8 +5,8 @@
 //! free, the request waits until memory becomes free or the server's timeout ends the request.
 //!
 //! The server rejects a request with an unknown path before it reads the body. The webhook's path is not secret before
-//! the first secret path is in use, and after a user replaced the webhook configurations. During these times, the
-//! server reads the body of every request to this path.
+//! the first secret path is in use, and after a user replaced the webhook configurations. While the path is not secret,
+//! the server reads the body of every request to the webhook's path.
 
 use std::sync::Arc;
 

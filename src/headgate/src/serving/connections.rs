@@ -22,7 +22,8 @@ use crate::{metrics::Metrics, runtime::clock::Clock};
 pub struct Limits {
     /// The maximum number of connections.
     pub connections: usize,
-    /// The maximum number of connections from one address. If this limit equals `connections`, it has no effect.
+    /// The maximum number of connections from one address. If the limit for one address equals `connections`, it has no
+    /// effect.
     pub of_an_address: usize,
     /// The timeout of the TLS handshake.
     pub handshake: Duration,

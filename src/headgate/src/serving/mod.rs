@@ -18,7 +18,7 @@
 //!
 //! **Assumptions.** Each server decides which requests are valid ([`Connection::trust`]). hyper's header timeout begins
 //! when hyper waits for a request, so hyper cannot distinguish a slow header from an idle connection. The module
-//! [`connections`] distinguishes these phases.
+//! [`connections`] distinguishes slow headers from idle connections.
 
 pub mod bodies;
 pub mod connections;

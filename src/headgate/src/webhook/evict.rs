@@ -47,7 +47,7 @@ const BUSY: Duration = Duration::from_secs(3);
 const PLACES_TO_WAIT: usize = 8;
 /// The interval at which a waiting request checks for a decision.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
-/// The maximum number of pods for which Headgate stores that their eviction was logged. Beyond this number, a pod may
+/// The maximum number of pods for which Headgate stores that their eviction was logged. Beyond the maximum, a pod may
 /// get a second Event.
 const TOLD: usize = 10_000;
 /// If the propagation delay ends within this time, the decision may come during the wait.
@@ -183,7 +183,7 @@ impl Webhook {
             ruling = ruling.with_node(remains.ok_or(busy)?);
         }
         let mut wait = match ruling {
-            // The node was already read, so this answer is impossible.
+            // The node was already read, so `Ruling::AskNode` is impossible here.
             Ruling::AskNode { .. } => return Err(busy),
             Ruling::Pass(cause) => return Ok(cause),
             Ruling::Regardless(cause, uid) => return Ok(self.passes_regardless(pod, uid, cause)),

@@ -1,7 +1,7 @@
 //! Reads the certificate, the key and the path from the files of a mounted Secret. The module reads the files again
 //! when they change.
 //!
-//! `headgate certificates`, cert-manager or the user writes this Secret and the `caBundle` of the webhook
+//! `headgate certificates`, cert-manager or the user writes the mounted Secret and the `caBundle` of the webhook
 //! configurations. If there is no file `path`, Headgate serves the fixed path.
 
 use std::{

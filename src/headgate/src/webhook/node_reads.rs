@@ -36,7 +36,7 @@ use crate::{
     serving::seldom::Seldom,
 };
 
-/// The timeout of a GET for a Node. A request may wait for two of these GETs.
+/// The timeout of a GET for a Node. A request may wait for two GETs of a Node.
 const PATIENCE: Duration = Duration::from_millis(800);
 /// The maximum number of GETs in flight.
 const AT_ONCE: usize = 16;

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{API, KIND};
 
-/// The hash of a template, which is the name of its revision. The hash is a SHA-256 of the text, cut to 160 bits
+/// The hash of a template, which is also the name of the revision. The hash is a SHA-256 of the text, cut to 160 bits
 /// because a label has at most 63 characters. A different template with the same hash cannot be found in practice.
 pub fn revision(template: &Value) -> String {
     revision_of(&text(template))

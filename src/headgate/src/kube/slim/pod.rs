@@ -183,7 +183,7 @@ fn own_gate(
 const SANDBOX: &str = "PodReadyToStartContainers";
 
 /// The taint that Karpenter puts on disrupted nodes, without a value and with the effect `NoSchedule`. Karpenter does
-/// not evict pods that tolerate this taint (Karpenter: "Disruption", and `IsDrainable` in its `pkg/utils/pod`).
+/// not evict pods that tolerate the taint (Karpenter: "Disruption", and `IsDrainable` in its `pkg/utils/pod`).
 const KARPENTERS: &str = "karpenter.sh/disrupted";
 
 impl Toleration {

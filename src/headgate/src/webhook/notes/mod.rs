@@ -1,4 +1,5 @@
-//! Records requested evictions on pods (`headgate.dev/leaving`). Headgate writes a record after the answer.
+//! Records requested evictions on pods (`headgate.dev/leaving`). Headgate writes a record after it has answered the
+//! request.
 //!
 //! The API server waits 10 s for an answer about an eviction, and then allows the eviction. Therefore, no answer waits
 //! for a write: the answer is 429, and the write follows.
@@ -57,9 +58,9 @@ use crate::{
     },
 };
 
-/// The maximum number of writes in flight. The limit prevents these writes from delaying other writes of Headgate.
+/// The maximum number of writes in flight. The limit prevents writes of records from delaying other writes of Headgate.
 pub const AT_ONCE: usize = 16;
-/// If more records than this are pending, a new record waits for seconds.
+/// If more records are pending, a new record waits for seconds.
 const MANY: usize = 20 * AT_ONCE;
 /// The timeout of a write, after which it is retried.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -67,7 +67,7 @@ enum State {
     /// The record waits at least until this time.
     Waits(Moment),
     UnderWay,
-    /// The record cannot be written. This result is dropped at the given time.
+    /// The record cannot be written. The error is dropped at the given time.
     Refused(Moment, Box<str>),
 }
 
