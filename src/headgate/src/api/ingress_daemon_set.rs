@@ -1,6 +1,6 @@
-//! The kind IngressDaemonSet: a number of pods of a template on every node.
+//! The kind IngressDaemonSet, which runs a number of pods on every node.
 
-// Each printer column has its own name, type and path.
+// The lint is wrong: each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::{
@@ -182,11 +182,11 @@ impl Default for UpdateStrategy {
 /// How pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum StrategyType {
-    /// New pods next to the old ones.
+    /// Start new pods before old pods stop.
     RollingUpdate,
-    /// All pods of a node at once.
+    /// Evict all old pods of a node at once.
     NodeReplace,
-    /// When you delete the old ones.
+    /// Replace the pods that a user deletes.
     OnDelete,
 }
 
@@ -249,12 +249,12 @@ pub struct IngressDaemonSetStatus {
 pub struct NodeTurn {
     /// Name of the node.
     pub node: String,
-    /// When the update of the node started.
+    /// The time when the update of the node started.
     pub since: Time,
-    /// What the node waits for, as a reason.
+    /// The reason why the update of the node waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// The update takes longer than progressDeadlineSeconds.
+    /// Whether the update takes longer than progressDeadlineSeconds.
     #[serde(default)]
     pub late: bool,
 }
@@ -283,7 +283,7 @@ fn quarter() -> IntOrString {
     IntOrString::String("25%".into())
 }
 
-/// A number, or a percentage.
+/// The schema of a number or a percentage.
 fn amount(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
@@ -295,7 +295,7 @@ fn amount(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The nodes that are being updated.
+/// The schema of the list of nodes that are being updated.
 fn turns(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -1,6 +1,6 @@
-//! The kind TargetBinding: pods and a target group.
+//! The kind TargetBinding, which binds pods to a target group.
 
-// Each printer column has its own name, type and path.
+// The lint is wrong: each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use k8s_openapi::apimachinery::pkg::{
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// The label of a generated TargetBinding, with its source.
+/// The label that names the source of a generated TargetBinding.
 pub const MADE_FROM: &str = "headgate.dev/made-from";
 /// The finalizer that keeps a deleted TargetBinding until its targets are deregistered.
 pub const FINALIZER: &str = "headgate.dev/targets";
-/// The value of [`MADE_FROM`] for TargetBindings that are generated from the annotation of a Service.
+/// The value of [`MADE_FROM`] for TargetBindings that are generated from a Service's annotation.
 pub const FROM_SERVICE: &str = "service";
 
 /// Which pods are targets of which target group. Set either serviceRef, or podSelector and port.
@@ -111,13 +111,13 @@ pub struct TargetBindingSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegisterWhen {
-    /// As soon as it has its IP.
+    /// Register a pod as soon as it has its IP.
     Ip,
-    /// When its containers are ready.
+    /// Register a pod when its containers are ready.
     ContainersReady,
-    /// When all its readiness gates except Headgate's are also true.
+    /// Register a pod when its containers are ready and every other readiness gate is true.
     Ready,
-    /// The best value for the load balancer.
+    /// Use the best value for the load balancer's type.
     Auto,
 }
 
@@ -126,9 +126,9 @@ pub enum RegisterWhen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenNotReady {
-    /// It remains registered.
+    /// The pod remains registered.
     Keep,
-    /// It is deregistered.
+    /// The pod is deregistered.
     Deregister,
 }
 
@@ -136,9 +136,9 @@ pub enum WhenNotReady {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateWhenUnused {
-    /// It opens.
+    /// The readiness gate opens.
     Open,
-    /// It remains closed.
+    /// The readiness gate remains closed.
     Wait,
 }
 
@@ -147,9 +147,9 @@ pub enum GateWhenUnused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {
-    /// They remain registered.
+    /// Targets that others registered remain registered.
     Shared,
-    /// They are deregistered.
+    /// Targets that others registered are deregistered.
     Exclusive,
 }
 

@@ -1,6 +1,6 @@
 //! The kind TargetGroupGrant: which namespaces may bind which target groups.
 
-// Each printer column has its own name, type and path.
+// The lint is wrong: each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -62,7 +62,7 @@ pub struct GrantedNamespaces {
 /// An additional permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Allowed {
-    /// Deregistering targets that others registered.
+    /// Headgate may deregister targets that others registered.
     Exclusive,
 }
 
@@ -110,7 +110,7 @@ fn allowed(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The label selector of Kubernetes, with its meaning in the description.
+/// The schema of a Kubernetes label selector, with descriptions.
 fn selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

@@ -56,9 +56,9 @@ pub struct TargetLedgerSpec {
 /// Family of the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LedgerFamily {
-    /// 4 bytes each.
+    /// IPv4 addresses with 4 bytes each.
     IPv4,
-    /// 16 bytes each.
+    /// IPv6 addresses with 16 bytes each.
     IPv6,
 }
 
@@ -66,7 +66,7 @@ fn nothing() -> ByteString {
     ByteString(Vec::new())
 }
 
-/// Names of namespaces.
+/// The schema of a list of namespace names.
 fn namespaces(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -1,4 +1,4 @@
-//! The arguments of `headgate certificates`.
+//! The flags of `headgate certificates`.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::{
     kube::{client::own_namespace, installation::LEASE},
 };
 
-// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
-/// The flags.
+// If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
+/// The flags of `headgate certificates`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Certificates {
@@ -39,7 +39,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Starts the log, and converts the arguments.
+    /// Starts logging, and converts the flags to options.
     #[must_use]
     pub fn options(self) -> Options {
         self.log.start();

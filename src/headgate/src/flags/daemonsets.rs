@@ -1,4 +1,4 @@
-//! The arguments of `headgate daemonsets`.
+//! The flags of `headgate daemonsets`.
 
 use std::net::SocketAddr;
 
@@ -10,8 +10,8 @@ use crate::{daemonsets::run::Options, kube::installation::Serves, metrics::Level
 /// The default name of the Lease.
 const LEASE: &str = "headgate-daemonsets";
 
-// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
-/// The flags.
+// If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
+/// The flags of `headgate daemonsets`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true, mut_arg("lease_name", |arg| arg.default_value(LEASE)))]
 pub struct Daemonsets {
@@ -47,7 +47,7 @@ pub struct Daemonsets {
     help: All,
 }
 
-/// The rule of Kubernetes for the keys of annotations (qualified name), as far as it matters here.
+/// Checks the key of an annotation with Kubernetes' rule for qualified names, as far as Headgate needs it.
 fn annotation(text: &str) -> Result<String, String> {
     let (prefix, name) = text.split_once('/').unwrap_or(("", text));
     let is_name = (1..=63).contains(&name.len())
@@ -62,13 +62,13 @@ fn annotation(text: &str) -> Result<String, String> {
 }
 
 impl Daemonsets {
-    /// Whether only the help with all flags is asked for.
+    /// Whether the user only requests the help with all flags.
     #[must_use]
     pub const fn asks_for_help(&self) -> bool {
         self.help.all
     }
 
-    /// Starts the log, and converts the arguments.
+    /// Starts logging, and converts the flags to options.
     pub fn options(self) -> anyhow::Result<Options> {
         self.log.start();
         Ok(Options {

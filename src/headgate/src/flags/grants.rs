@@ -1,9 +1,9 @@
-//! Whether a target group needs a grant to be bound.
+//! The flag that determines whether binding a target group requires a grant.
 
 use clap::{Args, ValueEnum};
 use headgate_core::model::settings::Granting;
 
-/// The flag.
+/// The flag `--grants`.
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
     /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.
@@ -25,7 +25,7 @@ enum When {
 }
 
 impl Grants {
-    /// The meaning for groups that no grant names.
+    /// The rule for target groups that no grant names.
     pub const fn granting(&self) -> Granting {
         match self.when {
             When::Optional => Granting::Optional,

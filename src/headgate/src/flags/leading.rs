@@ -1,4 +1,4 @@
-//! The leader election of `headgate run`.
+//! The flags of the leader election.
 
 use std::{hash::BuildHasher, path::PathBuf, time::Duration};
 
@@ -8,7 +8,7 @@ use headgate_core::leadership::lease::{Timing, TimingError};
 use super::{lease_name, namespace};
 use crate::{app::leading::Leading as Options, flags::duration, kube::installation::LEASE};
 
-/// The flags. Their defaults are what client-go's users have.
+/// The flags of the leader election. The defaults of the durations are the same as in client-go.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct Leading {
@@ -44,7 +44,7 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// Converts the arguments.
+    /// Converts the flags to options.
     ///
     /// # Errors
     /// The durations contradict each other.
@@ -61,10 +61,10 @@ impl Leading {
     }
 }
 
-/// A name that no other replica has or had. A restarted replica has a new one.
+/// A name that no other replica has ever had. A restarted replica has a new name.
 fn identity() -> String {
     let name = ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok());
-    // The keys of a RandomState are random.
+    // Rust creates each RandomState with random keys.
     let random = std::hash::RandomState::new().hash_one(std::process::id());
     format!("{}_{random:016x}", name.as_deref().unwrap_or("headgate"))
 }

@@ -1,4 +1,4 @@
-//! The flags of the servers, and parsers that other commands share.
+//! The flags of the servers, and parsers that other commands also use.
 
 mod certificates;
 mod daemonsets;
@@ -18,7 +18,7 @@ pub use self::{certificates::Certificates, daemonsets::Daemonsets, pace::duratio
 use self::{grants::Grants, leading::Leading, log::Log, pace::Pace, signals::Signals, webhook::Webhook};
 use crate::{app::run::Options, journal::keeper, kube::installation::Serves, metrics::Level};
 
-// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
+// If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
 /// The flags of `headgate run`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
@@ -80,7 +80,7 @@ pub struct Run {
     help: All,
 }
 
-/// The help with all flags.
+/// The flag that prints the help with all flags.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct All {
     /// Print help with all flags, including those for special cases.
@@ -89,13 +89,13 @@ pub struct All {
 }
 
 impl Run {
-    /// Whether only the help with all flags is asked for.
+    /// Whether the user only requests the help with all flags.
     #[must_use]
     pub const fn asks_for_help(&self) -> bool {
         self.help.all
     }
 
-    /// Starts the log, and converts the arguments.
+    /// Starts logging, and converts the flags to options.
     ///
     /// # Errors
     /// The durations of the Lease contradict each other.
@@ -120,7 +120,7 @@ impl Run {
     }
 }
 
-/// The address of a site, without its final slash. Empty: none.
+/// Checks a URL, and removes the slash at the end. An empty URL disables links.
 fn docs_url(text: &str) -> Result<Box<str>, String> {
     let is_url = text.starts_with("https://") || text.starts_with("http://");
     let is_shown = text.chars().all(|c| c.is_ascii_graphic()) && text.len() <= 500;
@@ -131,7 +131,7 @@ fn docs_url(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
+/// Checks the name of a namespace with Kubernetes' rule (RFC 1123 label).
 pub fn namespace(text: &str) -> Result<String, String> {
     let good = (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -144,12 +144,12 @@ pub fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// The rule of Kubernetes for the names of most objects (RFC 1123 subdomain).
+/// Checks a name with Kubernetes' rule for most objects (RFC 1123 subdomain).
 pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|label| namespace(label).is_ok())
 }
 
-/// The rule for the name of a Lease. It leaves room for the prefix of the names of ledgers.
+/// Checks the name of a Lease. The limit leaves room for the prefix of TargetLedger names.
 pub fn lease_name(text: &str) -> Result<String, String> {
     let good = text.len() <= 190 && is_subdomain(text);
     if good {

@@ -1,4 +1,4 @@
-//! The rates and timeouts of `headgate run`.
+//! The flags for rates and timeouts of `headgate run`.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use headgate_core::{
 };
 use jiff::SignedDuration;
 
-/// The flags. Their defaults are the engine's own.
+/// The flags for rates and timeouts. The defaults are the same as in the engine's settings.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "AWS and timing")]
 pub struct Pace {
@@ -76,13 +76,13 @@ fn limits() -> Limits {
     Limits::default()
 }
 
-/// This rate, with the burst of AWS's limit in proportion.
+/// A limit with this rate, and with a burst in the same proportion as in AWS's limit.
 fn scaled(aws: Limit, per_second: f64) -> Limit {
     Limit { per_second, burst: (per_second * aws.burst / aws.per_second).max(1.0) }
 }
 
 impl Pace {
-    /// The engine's settings from these flags.
+    /// Converts the flags to the engine's settings.
     pub fn settings(&self) -> Settings {
         Settings {
             limits: Limits {
@@ -112,10 +112,10 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "set calls per second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
 }
 
-/// Reads a duration such as `90s` or `5m`.
+/// Parses a duration such as `90s` or `5m`.
 ///
 /// # Errors
-/// What to write instead.
+/// The error states what to write instead.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
     read.ok_or_else(|| "set a duration with its unit, e.g. 250ms, 10s or 1m30s".to_owned())
@@ -129,8 +129,8 @@ fn at_least_a_second(text: &str) -> Result<Duration, String> {
     Ok(read)
 }
 
-/// A read takes up to 8 s, and its next attempt begins at most 10 s later. Therefore at least three have failed by
-/// then.
+/// A `DescribeTargetHealth` request takes up to 8 s, and the next attempt begins at most 10 s later. Therefore, at
+/// least three requests have failed after this time.
 const SHORTEST_GATE_PATIENCE: Duration = Duration::from_mins(1);
 const LONGEST_GATE_PATIENCE: Duration = Duration::from_hours(1);
 

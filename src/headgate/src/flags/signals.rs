@@ -1,4 +1,4 @@
-//! The signs of nodes that will be removed, for `headgate run`.
+//! The flags that define the signs of nodes that will be removed.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use headgate_core::model::{
     signal::{Cordon, DISRUPTED, DYING},
 };
 
-/// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not give.
+/// The flags for the signs of nodes that will be removed. The defaults are the same as in the engine's settings. The
+/// flags require permission to list and watch nodes, which a Role cannot grant.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct Signals {
@@ -29,7 +30,7 @@ fn each(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|key| !key.is_empty())
 }
 
-/// Whether a text has the form of a label key.
+/// Whether a text is a valid label key.
 fn is_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').unwrap_or(("", key));
     let prefix_is_good = !key.starts_with('/') && (prefix.is_empty() || super::is_subdomain(prefix));
@@ -59,7 +60,7 @@ fn cordon(text: &str) -> Result<Cordon, String> {
 }
 
 impl Signals {
-    /// The signs for the engine.
+    /// Converts the flags to the engine's signs.
     pub fn signs(&self) -> Signs {
         let read = |text: &str| each(text).map(Into::into).collect::<BTreeSet<_>>();
         Signs {

@@ -1,4 +1,4 @@
-//! The options of the webhooks of `headgate run`.
+//! The flags of the webhooks of `headgate run`.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -10,7 +10,7 @@ use crate::{
     webhook::{Options, giving},
 };
 
-/// The flags.
+/// The flags of the webhooks.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct Webhook {
@@ -49,7 +49,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Converts the arguments.
+    /// Converts the flags to options.
     pub fn options(self) -> Option<Options> {
         let image = Some(self.hold_image).filter(|image| !image.is_empty()).map(Into::into);
         let giving = giving::Options { probe_grace: self.probe_grace, max_grace: self.max_grace, image };
@@ -57,7 +57,7 @@ impl Webhook {
     }
 }
 
-/// Checks an image name, which may be empty. The API server checks the details.
+/// Checks the name of an image, which may be empty. The API server checks the remaining rules.
 fn image(text: &str) -> Result<String, String> {
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) || text.len() > 512 {
         return Err("set the name of an image, such as registry.example/headgate:0.1.0".to_owned());
