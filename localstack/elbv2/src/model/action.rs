@@ -15,7 +15,7 @@ pub struct Forward {
 pub struct FixedResponse {
     /// The HTTP status, from 200 to 299 or from 400 to 599.
     pub status: u16,
-    /// One of AWS's five content types, if given.
+    /// The content type, which is one of the five types that AWS supports.
     pub content_type: Option<String>,
     /// The body, with up to 1,024 characters.
     pub body: String,
