@@ -1,6 +1,6 @@
 //! The cgroups of nodes. The kernel removes all other parts of a machine with the machine's processes.
 //!
-//! The module creates and removes the folders in `/sys/fs/cgroup` that have the prefix of this local world. A removal
+//! The module creates and removes the folders in `/sys/fs/cgroup` that have the prefix of this local cluster. A removal
 //! also waits until the processes of the node have exited. The module supports both versions of cgroups, but only
 //! version 1 is tested.
 

@@ -50,7 +50,7 @@ pub struct Layout {
     pub credentials: PathBuf,
     /// The prefix of all cgroup names.
     pub cgroup: String,
-    /// The address of kube-proxy, which is the address of the local world's servers.
+    /// The address of kube-proxy, which is the address of the local cluster's servers.
     pub servers: Ipv4Addr,
     /// The address range of the VPC.
     pub vpc: Ipv4Net,

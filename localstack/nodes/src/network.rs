@@ -1,4 +1,4 @@
-//! The network of a local world with real nodes, which is a separate network namespace.
+//! The network of a local cluster with real nodes, which is a separate network namespace.
 //!
 //! The module sets up the network before the first program starts. The network contains loopback, a bridge `vpc` with
 //! the addresses of the servers and nodes, and the address range of the load balancers. Programs can bind every address
@@ -19,7 +19,7 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 /// The addresses of this network that do not belong to pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The address range of the local world's servers.
+    /// The address range of the local cluster's servers.
     pub servers: Ipv4Net,
     /// The addresses of the kubelets. Each node has one address.
     pub nodes: Vec<Ipv4Addr>,

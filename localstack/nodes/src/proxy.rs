@@ -1,5 +1,5 @@
-//! The only kube-proxy of the local world. All nodes share the same network, so one kube-proxy writes the rules for all
-//! nodes.
+//! The only kube-proxy of the local cluster. All nodes share the same network, so one kube-proxy writes the rules for
+//! all nodes.
 
 use std::{fs::File, io, process::Stdio};
 
