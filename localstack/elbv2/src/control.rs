@@ -1,8 +1,8 @@
 //! The control API with functions that the AWS API does not have. The control API uses JSON over HTTP on a separate
 //! socket.
 //!
-//! The control API returns settings, routing tables and the trace. It also changes the behavior at run time, and resets
-//! the stand-in. A rejected change returns 400 with `{"error": …}` and changes nothing.
+//! The control API returns settings, routing tables and the trace. The control API also changes the behavior at run
+//! time, and resets the stand-in. A rejected change returns 400 with `{"error": …}` and changes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

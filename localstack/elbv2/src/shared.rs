@@ -73,7 +73,7 @@ impl Shared {
         result
     }
 
-    /// Decides about a call that has arrived. Also returns the delay of the answer.
+    /// Decides about a call that has arrived. Returns the decision and the delay of the answer.
     pub fn judge(&self, caller: Caller<'_>) -> (Fate, Duration) {
         self.with(|model, now| {
             let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);

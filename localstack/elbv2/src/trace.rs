@@ -94,7 +94,7 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Both sides finished.
+    /// Both sides of the connection finished.
     Ok,
     /// The target refused the connection.
     Refused,

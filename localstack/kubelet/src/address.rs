@@ -36,7 +36,7 @@ pub struct IpPool {
     cool_down: Duration,
     reuse: Reuse,
     returned: u64,
-    /// All addresses from this offset on have never been used.
+    /// The lowest offset that has never been used.
     fresh: u32,
     used: BTreeSet<u32>,
     /// The reusable addresses. The value is the number of the return.

@@ -1,8 +1,8 @@
 //! The control API, with which tests query and control the pods, the nodes and the address pools.
 //!
-//! The control API serves HTTP on `--control`. It reads the registry, and sends commands to the task of a pod, the
-//! switch of a node, or a pool. It never calls the API server. An unknown object returns 404 with a JSON `error`. An
-//! impossible command returns 409, and an invalid body returns 4xx.
+//! The control API serves HTTP on `--control`. The control API reads the registry, and sends commands to the task of a
+//! pod, the switch of a node, or a pool. The control API never calls the API server. An unknown object returns 404 with
+//! a JSON `error`. An impossible command returns 409, and an invalid body returns 4xx.
 
 mod nodes;
 mod pods;

@@ -135,7 +135,7 @@ async fn client(path: &PathBuf) -> Result<Client, Error> {
     let file = Kubeconfig::read_from(path).map_err(unusable)?;
     let mut config =
         kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(unusable)?;
-    // Each caller retries with its current state instead.
+    // Each caller retries with its current state, so the client itself does not retry.
     config.default_retry = false;
     Client::try_from(config).map_err(|error| Error::Client(path.clone(), error))
 }

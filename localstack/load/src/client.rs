@@ -1,7 +1,7 @@
 //! One client, which sends a request and determines the result.
 //!
-//! The module manages the idle connections of the client. The client retries only once, and only in the case in which
-//! every HTTP client retries: a reused connection was closed before any byte of the answer.
+//! The module manages the idle connections of the client. The client retries only once, and only if a reused connection
+//! was closed before any byte of the answer. Every HTTP client retries in this case.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};

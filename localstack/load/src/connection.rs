@@ -1,8 +1,8 @@
 //! One HTTP/1.1 connection to a node of a load balancer, with one request at a time.
 //!
 //! The connection is only polled during a request. Only the next request therefore notices that an idle connection was
-//! closed. Such a request behaves like a request that is sent at the moment of the close, and the case is
-//! deterministic. Bytes are counted below HTTP, so it is known whether any byte of an answer arrived.
+//! closed. A request on a closed connection behaves like a request that is sent at the moment of the close, so the case
+//! is deterministic. Bytes are counted below HTTP, so it is known whether any byte of an answer arrived.
 
 use std::future::poll_fn;
 use std::io;

@@ -16,7 +16,7 @@ pub struct Counts {
     pub retried: u64,
     /// See [`Outcome::Lost`].
     pub lost: u64,
-    /// The number of requests that started later than the tolerance allows. Such requests are also included in the
+    /// The number of requests that started later than the tolerance allows. Late requests are also included in the
     /// other counts.
     pub behind: u64,
 }

@@ -63,8 +63,8 @@ pub enum Target {
 /// The definition of a correct answer. Every correct answer has the status `200`, a content-length and a complete body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Answer {
-    /// A correct answer is a simulated pod's answer to the same request. The body is JSON. Its `path` is the requested
-    /// path, and its `pod` equals the header `x-pod`.
+    /// A correct answer is a simulated pod's answer to the same request. The body is JSON, in which `path` is the
+    /// requested path and `pod` equals the header `x-pod`.
     #[default]
     Pod,
     /// A correct answer may have any body.

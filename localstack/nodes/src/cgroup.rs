@@ -70,7 +70,7 @@ fn hierarchies(root: &Path) -> io::Result<Vec<PathBuf>> {
     }
     let mut found: Vec<PathBuf> =
         folders(root)?.into_iter().filter(|folder| folder.join("cgroup.procs").exists()).collect();
-    // `cpu` may be a link to `cpu,cpuacct`. Both names then refer to the same folder.
+    // `cpu` can be a link to `cpu,cpuacct`, so both names can refer to the same folder.
     found.sort();
     Ok(found)
 }

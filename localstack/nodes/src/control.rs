@@ -1,7 +1,7 @@
 //! The control API, with which tests control the nodes.
 //!
-//! The control API serves HTTP on `--control`. It has the same paths as the control API of the simulated kubelets for
-//! the same functions. An unknown object returns 404 with a JSON `error`, and a failure returns 500.
+//! The control API serves HTTP on `--control`. The control API has the same paths as the control API of the simulated
+//! kubelets for the same functions. An unknown object returns 404 with a JSON `error`, and a failure returns 500.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 

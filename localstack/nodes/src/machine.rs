@@ -1,9 +1,9 @@
 //! The inside of a node: the first process of the node's namespaces, which starts all other processes.
 //!
 //! The process manages `/run`, `/var`, containerd and the kubelet of its node, and reaps child processes whose parents
-//! have exited. It runs while its standard input is open. When the process exits, the kernel kills all other processes
-//! of the node. The effect equals a power failure. The process receives [`Wish`]es on standard input. It answers each
-//! request with an [`Answer`] on standard output.
+//! have exited. The process runs while its standard input is open. When the process exits, the kernel kills all other
+//! processes of the node. The effect equals a power failure. The process receives [`Wish`]es on standard input. The
+//! process answers each request with an [`Answer`] on standard output.
 //!
 //! The process restarts a kubelet that exits, as an init system does. If containerd exits, the machine stops too.
 
@@ -67,7 +67,7 @@ pub struct MachineArguments {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
-    /// Kill the kubelet. The machine restarts it.
+    /// Kill the kubelet. The machine then restarts the kubelet.
     RestartKubelet,
     /// Import a packed image.
     Import(PathBuf),
@@ -119,8 +119,8 @@ fn start(arguments: &MachineArguments) -> Result<Machine, MachineError> {
     Ok(Machine { arguments: arguments.clone(), place, events, containerd, kubelet, importing: None })
 }
 
-/// Mounts an empty `/run` and `/var` for the machine. Programs write some files to these folders by default. Such files
-/// are on no disk, and other machines cannot see them.
+/// Mounts an empty `/run` and `/var` for the machine. Programs write some files to these folders by default. The files
+/// in `/run` and `/var` are on no disk, and other machines cannot see the files.
 fn own_folders() -> Result<(), MachineError> {
     for folder in ["/run", "/var"] {
         mount("tmpfs", folder, "tmpfs", MountFlags::NOSUID, None)
@@ -256,7 +256,7 @@ fn wait_for_children(news: &SyncSender<Event>) {
                     return;
                 }
             }
-            // The call was interrupted and is repeated. containerd runs, so there is always a child.
+            // The interrupted call is repeated. The process always has a child, because containerd runs.
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }

@@ -1,4 +1,4 @@
-//! A node from the view of other programs. Its machine can be switched on and off, and receives requests.
+//! A node from the view of other programs. The machine of a node can be switched on and off, and receives requests.
 //!
 //! The module manages the process of the machine and its standard input. A switch-off kills every process of the node
 //! immediately, without a shutdown. The disk of the node remains.

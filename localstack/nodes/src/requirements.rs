@@ -45,7 +45,7 @@ pub enum Missing {
 /// Checks whether real nodes can be started on this machine.
 ///
 /// # Errors
-/// A requirement is missing. The error explains how to install it.
+/// A requirement is missing. The error explains how to install the requirement.
 pub fn check() -> Result<(), Missing> {
     if !rustix::process::geteuid().is_root() {
         return Err(Missing::Root);
@@ -53,8 +53,8 @@ pub fn check() -> Result<(), Missing> {
     check_programs(&search_path(), Path::new(CNI_PLUGINS))
 }
 
-/// Returns whether a test can start real nodes on this machine. If not, prints the reason to standard error, without
-/// the capture of test output.
+/// Returns whether a test can start real nodes on this machine. If a requirement is missing, prints the reason to
+/// standard error, without the capture of test output.
 ///
 /// # Errors
 /// A requirement is missing although [`PROMISE`] is set.

@@ -107,7 +107,8 @@ async fn copy_lines(output: ChildStdout, log: File, announce: watch::Sender<bool
         if !*announce.borrow() && says_ready(&line) {
             announce.send_replace(true);
         }
-        // If the disk is full, the component must continue. Without this loop, it would block on a full pipe.
+        // If the disk is full, the component must continue. Without this loop, the component would block on a full
+        // pipe.
         let _ = log.write_all(format!("{line}\n").as_bytes()).await;
         let _ = log.flush().await;
     }

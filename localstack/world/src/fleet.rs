@@ -21,7 +21,7 @@ use crate::{
 
 /// The timeout for a component to serve. The timeout is long, because tests share machines.
 const START: Duration = Duration::from_mins(2);
-/// The timeout for a component to exit after SIGTERM. Then the component is killed.
+/// The timeout for a component to exit after SIGTERM. After the timeout, the component is killed.
 const STOP: Duration = Duration::from_secs(3);
 /// The interval of probes of a component that does not serve yet.
 const AGAIN: Duration = Duration::from_millis(50);

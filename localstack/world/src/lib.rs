@@ -1,9 +1,9 @@
 //! Starts and stops a complete local cluster with Kubernetes, nodes and load balancers.
 //!
-//! A local cluster (a *world* in the names of this crate) consists of a real Kubernetes control plane, simulated
-//! kubelets, and a stand-in for AWS Elastic Load Balancing v2. All components are processes of this machine on loopback
-//! addresses. All files of a local cluster are in one folder of the cache. Several local clusters can run at the same
-//! time.
+//! The names in this crate call a local cluster a *world*. A local cluster consists of a real Kubernetes control plane,
+//! simulated kubelets, and a stand-in for AWS Elastic Load Balancing v2. All components are processes of this machine
+//! on loopback addresses. All files of a local cluster are in one folder of the cache. Several local clusters can run
+//! at the same time.
 //!
 //! There are three ways to start a local cluster:
 //! - `world up` and `world down` are for people ([`commands`]).
@@ -11,9 +11,9 @@
 //! - `world up --foreground` runs until Ctrl-C.
 //!
 //! In all three cases, one process, the supervisor ([`supervisor`]), owns the cluster. The children of the supervisor
-//! cannot outlive it ([`reexec`]), so no process remains even if the supervisor is killed.
+//! cannot outlive the supervisor ([`reexec`]), so no process remains even if the supervisor is killed.
 //!
-//! The crate supports only Linux. It needs loopback addresses beyond 127.0.0.1, abstract sockets, and the kernel
+//! The crate supports only Linux. The crate needs loopback addresses beyond 127.0.0.1, abstract sockets, and the kernel
 //! feature that kills children when their parent exits.
 
 pub mod cache;

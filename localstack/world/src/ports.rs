@@ -73,8 +73,8 @@ mod tests {
     const IP: Ipv4Addr = Ipv4Addr::new(127, 99, 0, 1);
 
     // The test defines the free ports, and does not probe this machine. After a test has released a port, the port may
-    // remain in use for a moment. The reason is that a program that another test starts holds all sockets until its own
-    // code begins.
+    // remain in use for a moment. The reason is that a new child process of another test holds all sockets until its
+    // own code begins.
     #[test]
     fn a_usual_port_that_is_taken_is_replaced_by_a_free_one() {
         let taken = |address: SocketAddr| match address.port() {

@@ -119,13 +119,13 @@ impl World {
         status(&self.facts).await
     }
 
-    /// Stops a component with SIGTERM, and with SIGKILL after 3 s. Returns after the component has exited. Its data is
-    /// kept.
+    /// Stops a component with SIGTERM, and with SIGKILL after 3 s. Returns after the component has exited. The data of
+    /// the component is kept.
     pub async fn stop_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Stop { component }).await
     }
 
-    /// Kills a component. Returns after the component has exited. Its data is kept.
+    /// Kills a component. Returns after the component has exited. The data of the component is kept.
     pub async fn kill_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Kill { component }).await
     }

@@ -152,8 +152,8 @@ async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write
     }
 }
 
-/// Checks that no Headgate replica runs, because a replica would revert the steps. Also checks that the last leader
-/// managed the same namespaces.
+/// Checks that no Headgate replica runs, because a replica would revert the steps. The last leader must have managed
+/// the same namespaces.
 async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyhow::Result<()> {
     let (name, asked) = (&*options.lease, options.serves.to_string());
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);

@@ -15,8 +15,8 @@
 //!
 //! * **Owns** the sets and their objects, as the watches last reported them, and the requests whose effect the watch
 //!   does not show yet ([`asks`]).
-//! * **Guarantees.** The name of a pod consists of the node and the lowest free number on the node, so a repeated
-//!   request creates only one pod. The status of the set is the only record of node updates, and is written before an
+//! * **Guarantees.** The name of a pod consists of the node and the lowest free number on the node. A repeated request
+//!   therefore creates only one pod. The status of the set is the only record of node updates, and is written before an
 //!   update begins. If a watch reports most nodes as deleted, the controller acts only after a confirmation.
 //! * **Assumes** that a new leader begins with consistent reads, after all requests of the previous leader have
 //!   completed or expired.

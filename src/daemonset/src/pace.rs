@@ -1,7 +1,7 @@
 //! Limits how fast pods are created.
 //!
-//! * **Owns** the limit of creations in flight, the number of rejections by the API server, and the nodes on which pods
-//!   terminate on their own.
+//! * **Owns** the limit of creations in flight, the number of rejections, and the nodes on which pods terminate on
+//!   their own.
 //! * **Guarantees.** The limit starts at one creation in flight, and increases by one with each success. After a
 //!   rejection, the controller pauses, and the limit starts at one again. If pods on a node terminate on their own, the
 //!   controller waits before it creates the next pod on the node. Each further failure doubles the pause. The longest

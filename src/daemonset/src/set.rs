@@ -54,7 +54,7 @@ pub struct Set {
     /// The requests for pods whose effect is not visible yet.
     asks: Asks,
     pace: Pace,
-    /// All other requests. A request is not sent again before this time.
+    /// The sent requests that `asks` does not contain. A request is not sent again before this time.
     sent: Vec<(Ask, Moment)>,
     written: Written,
     status: Option<Status>,

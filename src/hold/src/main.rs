@@ -5,8 +5,8 @@
 //! headgate-hold SECONDS get [HOST]:PORT PATH ['NAME: VALUE' ...]
 //! ```
 //!
-//! The webhook sets this program as the `preStop` hook of a container if the pod requests it
-//! (`headgate.dev/own-prestop: wrap`) and the container has no suitable shell.
+//! The webhook sets this program as the `preStop` hook of a container. The pod must request it
+//! (`headgate.dev/own-prestop: wrap`), and the container must have no suitable shell.
 //!
 //! The program is mounted from Headgate's image and must run in any container. The program is static, and needs no
 //! file, no DNS server, no permission and little memory. The kubelet gets the same result as from the original hook.

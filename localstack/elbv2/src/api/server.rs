@@ -1,4 +1,4 @@
-//! The HTTP server of the AWS API. Each call is a POST or GET request with a form, and all calls have the same URL.
+//! The HTTP server of the AWS API. Every call is a POST or GET request with a form, and all calls have the same URL.
 //!
 //! As AWS does, the server completes a call that has arrived even if the client disconnects. While the API is switched
 //! off, the socket is closed, so clients get a refused connection. The server still answers calls that arrived earlier.

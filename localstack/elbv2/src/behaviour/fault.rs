@@ -76,7 +76,7 @@ fn bad_request() -> u16 {
 pub struct FailWith {
     /// The HTTP status, from 500 to 599.
     pub status: u16,
-    /// Whether the body is XML as in AWS. If not, the body is an HTML page as from a proxy.
+    /// Whether the body is XML as in AWS. `false`: the body is an HTML page, like the page of a proxy.
     pub xml: bool,
 }
 

@@ -36,7 +36,7 @@ impl Lag {
     }
 }
 
-/// A patch of a [`Lag`]. Also the delays of one target group that differ from the delays of its kind.
+/// A patch of a [`Lag`], or the delays of one target group that differ from the delays of its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LagPatch {

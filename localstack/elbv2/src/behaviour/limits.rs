@@ -32,13 +32,13 @@ impl From<Bucket> for (f64, f64) {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throttling {
-    /// RegisterTargets and DeregisterTargets.
+    /// The bucket of RegisterTargets and DeregisterTargets.
     pub registration: Bucket,
-    /// All read-only calls.
+    /// The bucket of all read-only calls.
     pub describe: Bucket,
-    /// All other calls.
+    /// The bucket of all other calls.
     pub modify: Bucket,
-    /// All create calls. The limits in AWS are unknown, so the defaults equal the limits of modify calls.
+    /// The bucket of all create calls. The limits in AWS are unknown, so the defaults equal the limits of modify calls.
     pub create: Bucket,
 }
 

@@ -89,7 +89,7 @@ impl Gate {
         Self { chance: StdRng::seed_from_u64(seed.rotate_left(17)), buckets: Buckets::default() }
     }
 
-    /// Decides about a call. Also returns the additional delay of the answer.
+    /// Decides about a call. Returns the decision and the additional delay of the answer.
     pub fn judge(
         &mut self,
         behaviour: &mut Behaviour,

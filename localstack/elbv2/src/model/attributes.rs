@@ -105,7 +105,8 @@ const NETWORK_BALANCER: &[Row] = &[
 ];
 
 const APPLICATION_BALANCER: &[Row] = &[
-    // Cross-zone load balancing is always on for an Application Load Balancer. Only a target group can disable it.
+    // Cross-zone load balancing is always on for an Application Load Balancer. Only a target group can disable
+    // cross-zone load balancing.
     (CROSS_ZONE, "true", Rule::OneOf(&["true"])),
     (IDLE_TIMEOUT, "60", Rule::Number(1, 4000)),
     ("client_keep_alive.seconds", "3600", Rule::Number(60, 604_800)),

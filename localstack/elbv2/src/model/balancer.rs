@@ -49,7 +49,7 @@ pub struct NewBalancer {
     pub subnets: Vec<String>,
     /// Whether targets may have IPv6 addresses. Clients always use IPv4.
     pub dualstack: bool,
-    /// The security groups. The API returns them, but they have no effect.
+    /// The security groups. The API returns the security groups, but security groups have no effect.
     pub security_groups: Vec<String>,
     /// The current tags.
     pub tags: Tags,

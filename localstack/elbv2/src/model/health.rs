@@ -3,8 +3,8 @@
 //!
 //! Every node probes every target that the node knows, and forms an opinion from the thresholds. When all nodes have
 //! learned of the target, the majority decides. The decision reaches the API and each node at different times (the
-//! health skew). A node may therefore send to a target that the API shows as unhealthy, or not send to a target that
-//! the API shows as healthy.
+//! health skew). A node may therefore send to a target that the API shows as unhealthy, or skip a target that the API
+//! shows as healthy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

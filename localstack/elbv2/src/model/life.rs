@@ -28,7 +28,7 @@ pub struct Target {
     pub(super) registration: u64,
     /// The knowledge of each node, in the order of the nodes. Empty if no load balancer uses the group.
     pub(super) seen: Vec<Seen>,
-    /// The latest decision about the health of the target. `decision` is its number.
+    /// The latest decision about the health of the target. The field `decision` contains the number of the decision.
     pub(super) verdict: Option<bool>,
     pub(super) decision: u64,
     /// The number of the latest decision that the API shows.

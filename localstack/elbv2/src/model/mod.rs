@@ -188,7 +188,7 @@ impl Model {
         self.behaviour = behaviour;
     }
 
-    /// Returns the current behavior, so that the caller can update the counters of faults. Also returns the settings.
+    /// Returns the current behavior and the settings. The caller can update the counters of faults.
     pub fn behaviour_mut(&mut self) -> (&mut Behaviour, &Settings) {
         (&mut self.behaviour, &self.settings)
     }

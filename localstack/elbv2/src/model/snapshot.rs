@@ -121,7 +121,7 @@ impl Model {
     }
 
     /// Returns the addresses of a load balancer in DNS answers. A node is included if the node sees enough healthy
-    /// targets in every used group. If there is no such node, all nodes are included.
+    /// targets in every used group. If no node sees enough healthy targets, all nodes are included.
     pub fn addresses_in_dns(&self, balancer: &super::LoadBalancer) -> Vec<IpAddr> {
         let shifted =
             |node: usize| balancer.nodes.get(node).is_some_and(|node| balancer.is_shifted(&node.zone));

@@ -11,8 +11,8 @@ pub enum OnSigterm {
     /// The process closes its listeners and idle connections immediately, finishes requests in flight, and exits.
     #[default]
     Close,
-    /// The process continues to serve for this long, with `Connection: close` in each answer. Then it closes its
-    /// listeners.
+    /// The process continues to serve for this long, with `Connection: close` in each answer. Then the process closes
+    /// its listeners.
     Drain(Duration),
     /// The process continues until SIGKILL.
     Ignore,

@@ -2,8 +2,8 @@
 //!
 //! The module manages the listeners of the declared ports, the order in which they close, and the reaction to SIGTERM.
 //! A process reports once that it runs, and once that it has exited. Without a start delay, the process runs when its
-//! ports are open. With a start delay, it runs immediately. The process has exited when every socket is closed. If a
-//! port cannot be opened, the process exits with code 1, as a real server does.
+//! ports are open. With a start delay, the process counts as running immediately. The process has exited when every
+//! socket is closed. If a port cannot be opened, the process exits with code 1, as a real server does.
 
 use crate::container::conduct::{Conduct, OnSigterm};
 use crate::container::event::ContainerEvent;

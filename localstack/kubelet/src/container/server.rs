@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 /// The maximum delay of `?delay-ms=`.
 const LONGEST_DELAY: Duration = Duration::from_mins(10);
 
-/// The readiness of a pod. The control API sets it, and the pod's readiness paths return it.
+/// The readiness of a pod. The control API sets the readiness, and the pod's readiness paths return the readiness.
 #[derive(Debug)]
 pub struct Readiness(AtomicBool);
 

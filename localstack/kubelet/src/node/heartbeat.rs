@@ -1,13 +1,13 @@
 //! The task of one node: registration, Lease and status.
 //!
-//! The heartbeat prevents the node lifecycle controller from marking the node as unreachable. It renews the Lease in
-//! `kube-node-lease` every 10 s. The duration of the Lease is 40 s. The heartbeat posts the status after each change,
-//! and at least every 5 minutes. All values are the kubelet's defaults, in real seconds.
+//! The heartbeat prevents the node lifecycle controller from marking the node as unreachable. The heartbeat renews the
+//! Lease in `kube-node-lease` every 10 s. The duration of the Lease is 40 s. The heartbeat posts the status after each
+//! change, and at least every 5 minutes. All values are the kubelet's defaults, in real seconds.
 //!
-//! The heartbeat never deletes or taints a node. Like a kubelet, it never recreates a deleted Node. The heartbeat
-//! retries failures with the next beat, or sooner while the node is not registered. The heartbeat follows the switch of
-//! the node. While the node is lost, the heartbeat sends nothing. It reports each change immediately, and switches the
-//! node off at the end of the shutdown time.
+//! The heartbeat never deletes or taints a node. Like a kubelet, the heartbeat never recreates a deleted Node. The
+//! heartbeat retries failures with the next beat, or sooner while the node is not registered. The heartbeat follows the
+//! switch of the node. While the node is lost, the heartbeat sends nothing. The heartbeat reports each change
+//! immediately, and switches the node off at the end of the shutdown time.
 
 use crate::clock::Moment;
 use crate::node::object::{Health, Node};

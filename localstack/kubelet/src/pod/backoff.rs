@@ -22,7 +22,7 @@ pub struct CrashBackoff {
 /// The delay before one restart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wait {
-    /// The delay of the first restart. Until then, the status shows the terminated container.
+    /// The delay of the first restart. During the first delay, the status shows the terminated container.
     Short(Duration),
     /// A delay in `CrashLoopBackOff`.
     CrashLoop(Duration),

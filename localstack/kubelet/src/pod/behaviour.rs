@@ -2,7 +2,7 @@
 //!
 //! The module defines the names, forms and defaults of the annotations `sim.headgate.dev/…`, and is pure. The
 //! annotations are read only once, when the kubelet first sees the pod. An invalid annotation adds a message to the log
-//! and the control API. Such an annotation has no effect on the pod or on other annotations.
+//! and the control API. An invalid annotation has no effect on the pod or on other annotations.
 
 use crate::container::conduct::{Conduct, OnSigterm};
 use crate::object::{Pod, Role};
@@ -50,7 +50,7 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// Reads a pod's annotations. Also returns a message for each invalid annotation.
+    /// Reads a pod's annotations. Returns the settings, and a message for each invalid annotation.
     pub fn read(pod: &Pod) -> (Self, Vec<String>) {
         let mut reader = Reader { pod, problems: Vec::new() };
         let name = format!("{}/{}", pod.namespace(), pod.name());

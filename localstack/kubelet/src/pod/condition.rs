@@ -2,8 +2,8 @@
 //!
 //! The module builds the type, status, reason and message of `PodReadyToStartContainers`, `Initialized`, `Ready` and
 //! `ContainersReady`. If the kubelet itself terminated the pod, the module also builds `DisruptionTarget`. The texts
-//! come from `pkg/kubelet/status/generate.go` of v1.36. The module is pure. It reads the conditions of other writers
-//! (readiness gates) but never writes them.
+//! come from `pkg/kubelet/status/generate.go` of v1.36. The module is pure. The module reads the conditions of other
+//! writers (readiness gates) but never writes them.
 
 use crate::object::{Pod, Role};
 use crate::pod::lifecycle::{Container, Lifecycle};

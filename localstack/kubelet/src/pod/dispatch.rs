@@ -2,7 +2,7 @@
 //!
 //! The dispatcher manages the watch of bound pods, and the tasks of the pods on the simulated nodes. After a relist, an
 //! unlisted pod counts as deleted. The dispatcher never waits for a pod. A broken watch is opened again after at most
-//! two seconds. Until then, pods continue unchanged.
+//! two seconds. While the watch is broken, pods continue unchanged.
 
 use crate::address::IpPool;
 use crate::node::state::Switch;
@@ -63,8 +63,8 @@ impl Dispatcher {
         }
     }
 
-    /// Watches until `shutdown`. Then all processes of all pods stop immediately, like processes on a machine that is
-    /// switched off.
+    /// Watches until `shutdown`. After `shutdown`, all processes of all pods stop immediately, like processes on a
+    /// machine that is switched off.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let api: Api<Pod> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields("spec.nodeName!=").timeout(WATCH_TIMEOUT);

@@ -1,9 +1,9 @@
 //! The state machine of one pod. The module is pure.
 //!
-//! The state machine decides which containers run, wait, stop or are restarted, and when the next change is due. It has
-//! no side effects. [`Lifecycle::step`] takes an event and returns actions. [`Lifecycle::wake`] returns the time of the
-//! next call. The run number identifies late events of an earlier run, such as a late probe or exit, and the state
-//! machine ignores them.
+//! The state machine decides which containers run, wait, stop or are restarted, and when the next change is due. The
+//! state machine has no side effects. [`Lifecycle::step`] takes an event and returns actions. [`Lifecycle::wake`]
+//! returns the time of the next call. The run number identifies late events of an earlier run, such as a late probe or
+//! exit, and the state machine ignores them.
 
 mod container;
 mod event;
@@ -46,7 +46,7 @@ enum Stage {
 /// The state machine of one pod.
 #[derive(Debug)]
 pub struct Lifecycle {
-    /// The containers, init containers first. Each group is in the order of the spec.
+    /// The init containers in the order of the spec, and then the main containers in the order of the spec.
     containers: Vec<Container>,
     policy: RestartPolicy,
     /// The default grace period of a termination.
@@ -62,7 +62,8 @@ pub struct Lifecycle {
     flaps_until: Option<Instant>,
     ending: Option<Ending>,
     rejection: Option<Rejection>,
-    /// Whether the status was final before this kubelet saw the pod. Such a pod runs nothing and reports nothing.
+    /// Whether the status was final before this kubelet saw the pod. A pod with a final status runs nothing and reports
+    /// nothing.
     settled: bool,
 }
 
@@ -165,12 +166,13 @@ impl Lifecycle {
     }
 
     /// Returns the address in the status. The address appears when a container runs or when an image cannot be pulled,
-    /// and never earlier (measured on v1.36.3). Until then, the address of a lost sandbox remains.
+    /// and never earlier (measured on v1.36.3). The address of a lost sandbox remains until a container runs in the
+    /// next sandbox.
     pub fn shown_ip(&self) -> Option<Ipv4Addr> {
         self.shown
     }
 
-    /// Returns the containers, init containers first. Each group is in the order of the spec.
+    /// Returns the init containers and then the main containers, both in the order of the spec.
     pub fn containers(&self) -> &[Container] {
         &self.containers
     }

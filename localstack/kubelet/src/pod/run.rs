@@ -165,7 +165,7 @@ pub fn call_hook(
     let get = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref()?.http_get.as_ref());
     let request = get.and_then(|get| Get::resolve(spec, get, ip));
     let call = async move {
-        // The state machine ends the hook at the end of the grace period. This timeout only stops the task.
+        // The state machine ends the hook at the end of the grace period. The timeout of one hour only stops the task.
         if let Some(request) = request
             && let Err(error) = request.send(Duration::from_hours(1)).await
         {

@@ -1,9 +1,9 @@
 //! The task of one pod.
 //!
-//! The task manages the pod's state machine, processes and probes, and the order of its writes. It sends one write at a
-//! time, built from the current state. Slow answers therefore cause skipped states instead of a queue. The task never
-//! waits for the API server while another event is due. The task shares only the address pool and the writer with other
-//! pods.
+//! The task manages the pod's state machine, processes and probes, and the order of its writes. The task sends one
+//! write at a time, built from the current state. Slow answers therefore cause skipped states instead of a queue. The
+//! task never waits for the API server while another event is due. The task shares only the address pool and the writer
+//! with other pods.
 //!
 //! A failed write is retried after an increasing pause. If the object was deleted, the pod is stopped even if a write
 //! fails. When the node is lost, the processes stop immediately, and the task writes nothing. When the node is

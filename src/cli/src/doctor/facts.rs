@@ -291,7 +291,7 @@ pub struct Target {
     #[serde(default)]
     pub target: String,
     pub pod: String,
-    /// Whether the target is registered: AWS accepted its registration, and has not accepted its deregistration yet.
+    /// Whether the target is registered: AWS accepted the registration, and has not accepted a deregistration yet.
     #[serde(default)]
     pub registered: bool,
     /// The health state that AWS reports. `None`: Headgate has not read the state yet.

@@ -24,7 +24,7 @@ use crate::doctor::facts::{Bound, Shown};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Then {
     /// The target is registered, and Headgate wants it. Headgate registers the target again, which changes nothing in
-    /// AWS, and records it in the ledger.
+    /// AWS, and records the target in the ledger.
     Adopted,
     /// The target is not registered, and Headgate will register it.
     Registered,

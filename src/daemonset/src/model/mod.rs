@@ -234,8 +234,8 @@ pub struct BudgetFacts {
     pub selector: Vec<Requirement>,
     /// The value of `spec.minAvailable`. `None`: the value is not a number.
     pub min_available: Option<usize>,
-    /// The part of the selector that exceeds a limit. Such a PodDisruptionBudget selects no pod. `None`: no part
-    /// exceeds a limit.
+    /// The part of the selector that exceeds a limit. A PodDisruptionBudget that exceeds a limit selects no pod.
+    /// `None`: no part exceeds a limit.
     pub beyond: Option<Excess>,
 }
 

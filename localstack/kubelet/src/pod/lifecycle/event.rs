@@ -24,7 +24,8 @@ pub enum Input {
     KubeletRestarted,
     /// An event of a run of a container.
     Container {
-        /// The number of the container. Init containers come first, and each group is in the order of the spec.
+        /// The number of the container, which is its position in the list of all containers. The list begins with the
+        /// init containers.
         index: usize,
         /// The number of the run.
         run: u32,

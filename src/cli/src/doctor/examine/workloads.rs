@@ -53,7 +53,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Warns if Argo may terminate replaced pods too early. Replaced pods must run until the new pods are healthy and all
-/// replaced pods are deregistered. Each of the two steps can take the length of the hold.
+/// replaced pods are deregistered. A health check and a deregistration can each take the length of the hold.
 fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (namespace, own) = (name(&rollout.metadata.namespace), name(&rollout.metadata.name));
