@@ -148,7 +148,8 @@ impl Pod {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Returns whether no container requests resources. A kubelet rejects such pods first under memory pressure.
+    /// Returns whether no container requests resources. A kubelet rejects pods without resource requests first under
+    /// memory pressure.
     pub fn is_best_effort(&self) -> bool {
         self.status.qos_class.as_deref() == Some("BestEffort")
     }

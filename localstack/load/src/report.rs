@@ -52,7 +52,8 @@ pub struct ClientReport {
     pub counts: Counts,
     /// The number of DNS lookups.
     pub dns_queries: u64,
-    /// The number of lookups that returned no address. After such a lookup, the client keeps using the last addresses.
+    /// The number of lookups that returned no address. After a lookup without an address, the client keeps using the
+    /// last addresses.
     pub dns_failures: u64,
 }
 

@@ -25,7 +25,7 @@ pub fn create(name: &str) -> io::Result<()> {
         remove_tree(&folder)?;
         fs::create_dir_all(&folder)?;
         for file in ["cpuset.cpus", "cpuset.mems"] {
-            // In version 1, this file is empty in a new cgroup, and no process can join a cgroup with an empty file.
+            // In version 1, the file is empty in a new cgroup, and no process can join a cgroup with an empty file.
             if folder.join(file).exists() && hierarchy.join(file).exists() {
                 fs::write(folder.join(file), fs::read_to_string(hierarchy.join(file))?.trim())?;
             }

@@ -106,8 +106,8 @@ pub fn cgroup(layout: &Layout, node: &NodeOption) -> String {
     format!("{}-{}", layout.cgroup, node.name)
 }
 
-/// Returns the CNI network of a zone for pods with these address families. Like a subnet of a VPC, all nodes of the
-/// zone share one bridge and one store of addresses.
+/// Returns the CNI network of a zone for pods with these address families. All nodes of the zone share one bridge and
+/// one store of addresses, which act like a subnet of a VPC.
 pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
     // The parts of the zone's IPv6 range do not overlap, because a bridge has one address in each part.
     let v6 = |part: u16| {

@@ -2,8 +2,8 @@
 //!
 //! The ports are chosen once per local cluster, so that a restarted component listens on the same port. A local cluster
 //! has its own IP address (see [`crate::network`]). The usual ports are therefore free, unless another program listens
-//! on all addresses. In this case, a different port is chosen. No other program can take this port, because no other
-//! program uses the IP address.
+//! on all addresses. If another program has a usual port, a different port is chosen. No other program can take the
+//! chosen port, because no other program uses the IP address.
 
 use std::{
     io,

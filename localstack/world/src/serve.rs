@@ -1,8 +1,8 @@
 //! Runs a supervisor, from the flags on the command line to the exit code.
 //!
 //! The module sets up the environment of [`supervisor::serve`]: the runtime, the session, the signals, the pipe from
-//! the parent, and the log. A supervisor stops on SIGINT, SIGTERM and SIGHUP. With `--parent-pipe`, it also stops when
-//! its standard input is closed.
+//! the parent, and the log. A supervisor stops on SIGINT, SIGTERM and SIGHUP. With `--parent-pipe`, the supervisor also
+//! stops when its standard input is closed.
 
 use std::{
     fs::File,

@@ -3,7 +3,7 @@
 //! Each slot has at most one holder. Slot N is the range 127.(100+N).0.0/16 (see [`crate::network`]). All programs in a
 //! network namespace share these ranges, including local clusters of other users and local clusters in other cache
 //! folders. A socket with an abstract name therefore holds a slot. An abstract socket has the same scope as the slot,
-//! and has no file. When the holder exits, the kernel closes the socket. Programs that use such addresses without a
+//! and has no file. When the holder exits, the kernel closes the socket. Programs that use loopback addresses without a
 //! slot are not detected.
 
 use std::{

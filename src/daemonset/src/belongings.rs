@@ -86,7 +86,7 @@ pub fn too_large(facts: &SetFacts, seen: &Seen) -> Vec<Box<str>> {
 }
 
 /// Keeps the set's PodDisruptionBudget at this `minAvailable`. If another PodDisruptionBudget selects the pods, deletes
-/// the set's own. Kubernetes never evicts a pod that two PodDisruptionBudgets select.
+/// the set's own PodDisruptionBudget. Kubernetes never evicts a pod that two PodDisruptionBudgets select.
 pub fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<Ask>) {
     let is_own = |owner: &Owner| owner.uid == facts.uid;
     let (mut own, mut orphan, mut others) = (None, None, false);

@@ -5,7 +5,7 @@
 //! * **Guarantees.** The controller changes no pod on an updating node before the node has the annotation. If the set
 //!   waits for the detachment, the node must also report a detachment after the start of the update. The controller
 //!   then also waits for the grace period. After the update, the controller removes the annotation. If a node still
-//!   reports an earlier detachment, the controller waits up to 60 s before it annotates the node. In this time, the
+//!   reports an earlier detachment, the controller waits up to 60 s before it annotates the node. During the wait, the
 //!   other system can see that the earlier update is over.
 //! * **Assumes** that the clock of the other system is accurate to within one second.
 

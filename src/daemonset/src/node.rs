@@ -128,7 +128,8 @@ impl Node<'_> {
     }
 
     /// Evicts all old pods simultaneously. Creates new pods after all evicted pods have terminated. If a
-    /// PodDisruptionBudget delays some evictions, only missing pods are created before that.
+    /// PodDisruptionBudget delays some evictions, only missing pods are created before all evicted pods have
+    /// terminated.
     fn replace(&mut self) {
         let update = self.terms.update;
         let leaves = |pod: &&PodNow| matches!(pod.state, State::Ending | State::Leaving);

@@ -176,7 +176,8 @@ impl Set {
         let mut wants = Vec::new();
         belongings::pods(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = belongings::revisions(facts, seen, &pods, &self.asks, &mut wants);
-        // Pods that will be adopted count as own pods. The node of such a pod is not changed before the adoption.
+        // Pods that will be adopted count as own pods. Before the adoption of a pod, the controller changes nothing on
+        // the pod's node.
         let is_orphan = |pod: &SetPod| belongings::may_adopt(pod, facts);
         let here =
             self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod) || is_orphan(pod)), wall);

@@ -9,8 +9,8 @@
 //!   node begins its update. Updating nodes continue. When the late node completes its update, the rollout continues.
 //!   If a node has old pods but no pod that serves, the node's update begins immediately, because it cannot drop
 //!   requests.
-//! * **Assumes** that a node cannot be updated while it is not ready or accepts no pods. The update of such a node is
-//!   cancelled, and begins again later.
+//! * **Assumes** that a node cannot be updated while it is not ready or accepts no pods. If an updating node is no
+//!   longer ready or no longer accepts pods, the update is cancelled, and begins again later.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -65,9 +65,9 @@ pub fn turns(
         room = 0;
     }
     loop {
-        // The first nodes are nodes without an available pod: the update drops no request there, and such nodes may
-        // block evictions on other nodes. The next nodes are nodes with a started update, and then nodes with missing
-        // pods. The zone decides between equal nodes.
+        // Nodes without an available pod come first: an update drops no request on such a node, and the node may block
+        // evictions on other nodes. The next nodes are nodes with a started update, and then nodes with missing pods.
+        // The zone decides between equal nodes.
         let next = waiting.iter().enumerate().min_by_key(|(_, node)| {
             let begun = progress(node) == Progress::Mixed;
             let zone = zones.get(node.zone).copied().unwrap_or_default();

@@ -88,7 +88,7 @@ pub fn describe(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     })
 }
 
-/// Deletes a load balancer. As AWS does, the call succeeds if the load balancer does not exist.
+/// Deletes a load balancer. As in AWS, the call succeeds if the load balancer does not exist.
 pub async fn delete(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     let arn = form.required("LoadBalancerArn")?;
     crate::model::Arn::expect_kind(arn, ArnKind::LoadBalancer)?;

@@ -3,7 +3,7 @@
 //! A target is a key (address, port) in a target group. Each registration has its own number, and each message to a
 //! node contains this number. A late message about an earlier registration of the same key therefore changes nothing.
 //! Nodes learn of a registration and of a deregistration after individual delays, but the API answers immediately. The
-//! purpose of the stand-in is to simulate this gap.
+//! purpose of the stand-in is to simulate the gap between the API and the nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

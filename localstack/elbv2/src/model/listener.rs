@@ -1,7 +1,7 @@
 //! Listeners: a port of a load balancer, and the target groups that the port forwards to.
 //!
 //! A load balancer uses a target group from the first listener that forwards to the group until the last such listener
-//! is deleted. Nodes learn of the targets only during this time.
+//! is deleted. Nodes learn of the targets only while a load balancer uses the group.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -3,7 +3,7 @@
 /// An event of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContainerEvent {
-    /// The process of the container runs. The ports of the container are open, unless it has a start delay.
+    /// The process of the container runs. The ports of the container are open, unless the container has a start delay.
     Started,
     /// The startup probe has succeeded.
     Up,

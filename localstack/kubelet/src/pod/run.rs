@@ -176,8 +176,8 @@ pub fn call_hook(
     tokio::spawn(call.in_current_span());
 }
 
-/// Returns the readiness paths of a pod, which are the paths of its HTTP readiness probes. Without such probes, returns
-/// `/healthz` and `/readyz` on every port.
+/// Returns the readiness paths of a pod, which are the paths of its HTTP readiness probes. Without HTTP readiness
+/// probes, returns `/healthz` and `/readyz` on every port.
 fn readiness_paths(pod: &Pod) -> Vec<(u16, String)> {
     let containers = || pod.spec.all_containers().map(|(_, spec)| spec);
     let probed: Vec<_> = containers()

@@ -1,6 +1,6 @@
 //! Connects to the leader without access to the pod network. The Lease names the leader's pod. The API server forwards
-//! a connection to that pod's loopback address (`pods/portforward`). If the user set an address, the command connects
-//! to that address directly.
+//! a connection to the loopback address of the leader's pod (`pods/portforward`). If the user set an address, the
+//! command connects directly to the address.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -27,7 +27,7 @@ pub struct Options {
 /// Prints the status on `out`.
 ///
 /// # Errors
-/// No replica answers. With `watch`, only the first query can return this error. The command prints later errors and
+/// No replica answers. With `watch`, only the first query can return an error. The command prints later errors and
 /// retries.
 pub async fn status(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = options.way.cluster().await?;

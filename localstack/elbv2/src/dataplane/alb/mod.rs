@@ -190,7 +190,7 @@ impl Gate {
         let cut = self.door.cut.clone();
         self.door.connections.spawn(async move {
             tokio::select! {
-                // The request receives the connection's errors itself.
+                // The request itself receives the errors of the connection.
                 _ = connection.with_upgrades() => {}
                 () = cut.cancelled() => {}
             }
