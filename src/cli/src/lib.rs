@@ -127,22 +127,22 @@ enum Command {
     Migrate(Migrate),
 }
 
-/// The command line. If kubectl calls the program as a plugin through a link `kubectl-headgate`, the usage text shows
-/// that name.
+/// Returns the command line. If kubectl runs the program as a plugin (`kubectl-headgate`), the usage text shows
+/// `kubectl headgate`.
 fn called_as(program: Option<&OsStr>) -> clap::Command {
     let name = program.and_then(|path| Path::new(path).file_name());
     let command = grouped(Cli::command());
     if name == Some(OsStr::new("kubectl-headgate")) { command.bin_name("kubectl headgate") } else { command }
 }
 
-/// The groups of commands in the help. clap has no groups of commands.
+/// The groups of commands in the help text. clap itself has no groups of commands.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Servers", &["run", "daemonsets", "certificates"]),
     ("Look and act", &["status", "explain", "diff", "doctor", "drain", "ui"]),
     ("Set up and remove", &["migrate", "uninstall", "crd", "completion"]),
 ];
 
-/// Lists the commands of the program in groups.
+/// Lists the commands in groups in the help text.
 fn grouped(command: clap::Command) -> clap::Command {
     let line = |name: &&str| {
         let inner = command.find_subcommand(name)?;
@@ -163,7 +163,7 @@ fn grouped(command: clap::Command) -> clap::Command {
     command.help_template(template)
 }
 
-/// The help of a server with all flags, including those for special cases.
+/// Prints the help text of a server command with all flags, including hidden flags.
 fn help_all(command: &str) -> anyhow::Result<Outcome> {
     let all = Cli::command();
     let server = all.find_subcommand(command).context("there is no such command")?;
@@ -210,7 +210,7 @@ fn crd() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// kube and the AWS client share one TLS provider. If none were installed, rustls would have to guess.
+/// Installs the TLS provider that kube and the AWS client share. Without an installed provider, rustls chooses one.
 fn install_tls() -> anyhow::Result<()> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()

@@ -19,7 +19,6 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options { target_group: self.target_group, way: self.way.way(), json: self.output == Output::Json }
     }

@@ -32,7 +32,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Converts the arguments. The flag is true for JSON.
+    /// Converts the arguments to options. The flag is true if the output format is JSON.
     pub fn options(self) -> (Options, bool) {
         let way = self.way.way();
         let webhook = Names {

@@ -1,4 +1,4 @@
-//! What `headgate drain` evicts.
+//! `headgate drain`.
 
 use std::time::Duration;
 
@@ -35,7 +35,6 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         let Self { what, namespace, force, daemonsets, dry_run, timeout, which } = self;
         Options { which: which.cluster(), what, namespace, force, daemonsets, dry_run, timeout }

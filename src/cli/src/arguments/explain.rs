@@ -1,4 +1,4 @@
-//! `headgate explain`, and the arguments with which client commands find Headgate.
+//! `headgate explain`, and the arguments that locate Headgate for all client commands.
 
 use std::net::SocketAddr;
 
@@ -63,7 +63,6 @@ pub struct Way {
 }
 
 impl Way {
-    /// Converts the arguments.
     pub fn way(self) -> reach::Way {
         reach::Way {
             own_namespace: self.own_namespace,
@@ -75,7 +74,7 @@ impl Way {
     }
 }
 
-/// Parses an object in kubectl's notation. Without a kind, it is a pod.
+/// Parses an object in kubectl's notation, such as `service/web`. Without a kind, the object is a pod.
 pub fn object(text: &str) -> Result<Object, String> {
     let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
     let of: fn(String) -> Object = match kind {
@@ -96,7 +95,6 @@ pub fn object(text: &str) -> Result<Object, String> {
 }
 
 impl Explain {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options {
             namespace: self.namespace,

@@ -113,7 +113,6 @@ pub enum Output {
 }
 
 impl Lbc {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         let Self {
             names,

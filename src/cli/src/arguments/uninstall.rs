@@ -45,10 +45,10 @@ pub struct Uninstall {
 }
 
 impl Uninstall {
-    /// Converts the arguments.
+    /// Converts the arguments to options.
     ///
     /// # Errors
-    /// The namespaces of the gates are not given.
+    /// The user set `--only-gates` without any namespace.
     pub fn options(self) -> anyhow::Result<Options> {
         let unnamed = self.namespaces.is_empty() && self.namespace_selector.is_none();
         anyhow::ensure!(
