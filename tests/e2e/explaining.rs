@@ -139,7 +139,7 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
             .await;
         }
         // The same reason is also where the pod's owner looks first.
-        s.cluster.wait_warning("named", "InvalidBinding", "port \"nope\", so no target").await;
+        s.cluster.wait_warning("named", "InvalidBinding", "port \"nope\" for target group").await;
         s.cluster.wait_gates("named", 1, "False", "InvalidBinding").await;
         assert_eq!(explain(&s, &headgate, "named").await["gate"]["word"]["reason"], "InvalidBinding");
         // One for the pod, and one for the Service that cannot be applied.

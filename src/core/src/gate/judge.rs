@@ -53,7 +53,7 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
         let verdict = wait(Cause::BindingMissing, format!("{what} yet"));
         return Verdict { look_again: Some(terms.gives_up), ..verdict };
     }
-    let given_up = missing.map(|what| format!("{what} in time"));
+    let given_up = missing.map(|what| what.replacen("selects", "selected", 1) + " in time");
     let is_told = |reason: &Cause| told.iter().any(|(_, told, _)| told == reason);
     let (reason, said) = match given_up {
         Some(given_up) if !is_told(&Cause::HealthUnreadable) => (Cause::NothingBound, given_up),
@@ -166,7 +166,7 @@ const ZONE_NOT_SERVED: &str = "its zone is not enabled for the load balancer";
 
 fn no_target(reason: Cause) -> &'static str {
     match reason {
-        Cause::NotReadyYet => "not ready as register-when or the target group requires",
+        Cause::NotReadyYet => "the pod is less ready than register-when or the target group requires",
         Cause::NotReady => "deregistered, because it was not ready for too long",
         Cause::PodEvicting => "deregistered before its eviction",
         Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
@@ -336,7 +336,7 @@ mod tests {
     fn a_missing_binding_is_waited_for_and_then_given_up() {
         let healthy = [bound("blue", read(HealthState::Healthy))];
         for (bound, expected, said) in [
-            (&healthy[..0], None, "no Service or TargetBinding selects the pod"),
+            (&healthy[..0], None, "no Service or TargetBinding select"),
             (&healthy[..0], Some("blue:80"), "target group blue on port 80"),
             (&healthy[..], Some("blue:80,green:80"), "target group green on port 80"),
             (&healthy[..], Some("blue:81"), "on port 81"),

@@ -230,7 +230,7 @@ fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_
         waited += 1;
         assert!(waited < 1_000, "{:?}", place(&mut world, "a"));
     }
-    let (step, reason, at) = waits(&mut world, "a", "Let one controller");
+    let (step, reason, at) = waits(&mut world, "a", "Let only one controller");
     assert_eq!((step, reason), (Step::Register, Some(Reason::UnknownWriter)));
     assert!(at.is_some_and(|at| at > world.now + 20 * SECOND), "{at:?}");
 }
@@ -253,13 +253,13 @@ fn what_is_paused_is_said_of_what_comes_and_of_what_goes() {
     world.annotate(web().with(PAUSED, "true"));
     world.apply(pod("new", "2").at(2));
     assert_eq!(
-        waits(&mut world, "new", "Service shop/web (the annotation"),
+        waits(&mut world, "new", "Service shop/web (annotation"),
         (Step::Register, Some(Reason::Paused), None)
     );
     world.delete(pod("old", "1").at(1));
     assert_eq!(stands(&mut world, "old"), (Progress::Deregistering, Reason::PodDeleted));
     assert_eq!(
-        waits(&mut world, "old", "End the pause"),
+        waits(&mut world, "old", "end the pause"),
         (Step::Deregister, Some(Reason::RemovalsPaused), None)
     );
 }
