@@ -6,8 +6,8 @@ use headgate_core::model::settings::Granting;
 /// The flag.
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
-    /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.
-    /// `required`: without one, no namespace can bind it.
+    /// Whether a target group needs a TargetGroupGrant. `optional`: the first namespace keeps a target group without a
+    /// grant. `required`: no namespace can bind a target group without a grant.
     #[arg(
         long = "grants",
         env = "HEADGATE_GRANTS",
