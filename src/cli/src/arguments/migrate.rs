@@ -46,7 +46,7 @@ pub struct Lbc {
     accept: Accept,
     #[command(flatten)]
     controllers: Controllers,
-    /// Maximum duration of the command of one step.
+    /// Maximum duration of one step.
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
     timeout: Duration,
     /// Output format. With --apply, `json` prints progress to standard error.
