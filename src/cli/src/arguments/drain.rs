@@ -20,8 +20,8 @@ pub struct Drain {
     /// Also evict pods without a controller. Kubernetes does not replace these pods.
     #[arg(long)]
     force: bool,
-    /// When you drain a node: also wait until no load balancer sends to any pod on the node, including pods of
-    /// DaemonSets. You can then stop the machine.
+    /// When you drain a node: also wait until no load balancer sends to its pods, including DaemonSet pods. You can
+    /// then stop the machine.
     #[arg(long)]
     daemonsets: bool,
     /// Only show the planned actions, and the evictions that a PodDisruptionBudget would delay.

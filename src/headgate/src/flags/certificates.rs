@@ -31,8 +31,8 @@ pub struct Certificates {
     /// webhooks in these two objects. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
-    /// Lifetime of a certificate. Headgate renews a certificate after two thirds of its lifetime. Use less than 1h only
-    /// in tests, because two certificates then overlap for less than 10 minutes.
+    /// Lifetime of a certificate; Headgate renews it after two thirds. Use less than 1h only in tests: certificates
+    /// then overlap for under 10 minutes.
     #[arg(long, env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
     webhook_cert_lifetime: Duration,
     #[command(flatten)]

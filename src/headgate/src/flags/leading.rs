@@ -34,7 +34,7 @@ pub struct Leading {
     #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_retry_period: Duration,
     /// The terminationMessagePath of the container. The replica writes its identity to this file, so that a standby can
-    /// take over as soon as the container has terminated.
+    /// take over after the container has terminated.
     #[arg(
         long,
         env = "HEADGATE_TERMINATION_LOG",

@@ -41,8 +41,8 @@ pub struct Pace {
     /// deregister old targets immediately.
     #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     replacement_grace: Duration,
-    /// Open the readiness gate of a new registered pod (HealthUnread) if the pod's health was unreadable for this long,
-    /// 1m to 1h. 0s: keep the gate closed.
+    /// Open a new pod's gate (HealthUnread) if the health of the registered pod was unreadable for this long, 1m to 1h.
+    /// 0s: never.
     #[arg(long, env = "HEADGATE_GATE_PATIENCE", default_value = "0s", value_parser = gate_patience, value_name = "DURATION")]
     gate_patience: Duration,
     /// Report a target (NeverHealthy) that has not become healthy this long after its registration..
@@ -56,16 +56,16 @@ pub struct Pace {
     /// HoldTooShort for a pod that stops sooner..
     #[arg(long, env = "HEADGATE_NLB_PROPAGATION_BOUND", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     nlb_propagation_bound: Duration,
-    /// Maximum time that an eviction waits for AWS, PodDisruptionBudgets or the zone guard. An eviction waits at most
-    /// three times as long for a leader's decision.
+    /// Maximum wait of an eviction for AWS, PodDisruptionBudgets or the zone guard. The maximum wait for a leader's
+    /// decision is three times as long.
     #[arg(long, env = "HEADGATE_EVICTION_PATIENCE", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_patience: Duration,
     /// Register a pod again if no client has requested the pod's eviction for this long, unless its node is cordoned or
     /// will be removed.
     #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION", hide = true)]
     eviction_given_up_after: Duration,
-    /// How long a registration in a busy target group waits for other registrations to share a call. The total wait is
-    /// at most 5 times as long. Headgate sends the first registration immediately.
+    /// Registrations in a busy target group wait this long to share a call, at most 5 times as long. The first
+    /// registration is immediate.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION", hide = true)]
     add_window: Duration,
     /// Write nothing to AWS. Report the intended changes in logs, Events and metrics instead.
