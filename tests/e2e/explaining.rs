@@ -293,7 +293,7 @@ fn a_service_a_targetbinding_and_a_node_are_explained_with_all_their_targets() {
         let part = format!("Pod  {}/web", s.cluster.namespace);
         let said = wait_said(&s, &headgate, &node, |said| said.contains(&part)).await;
         assert!(
-            said.contains(": PodSelected: AWS has accepted its registration; AWS says healthy"),
+            said.contains(": PodSelected: AWS has accepted the registration; AWS says healthy"),
             "{said}"
         );
         for nobody in ["svc/nobody", "targetbinding/nobody", "node/nobody"] {

@@ -12,7 +12,7 @@ use crate::model::{
 /// If the wait for the health of a target is over and no read was tried, Headgate decides again after this time.
 const NOT_TRIED: Duration = Duration::from_secs(5);
 
-const LEFT_TO_ITS_NODE: &str = "not registered: its node is drained without evicting it";
+const LEFT_TO_ITS_NODE: &str = "not registered, because drains of its node skip the pod";
 
 fn wait(reason: Cause, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
@@ -174,9 +174,9 @@ fn no_target(reason: Cause) -> &'static str {
         }
         Cause::NoSuchPort => "no container port with the name of targetPort",
         Cause::WrongIpFamily => "no address of the target group's address family",
-        Cause::IpChanged => "another pod now has its address",
-        Cause::AddressContested => "a pod on another node has its address",
-        Cause::WaitsForHostNetworkPod => "another pod of the host network has its address",
+        Cause::IpChanged => "another pod now has the address",
+        Cause::AddressContested => "a pod on another node has the address",
+        Cause::WaitsForHostNetworkPod => "another pod of the host network has the address",
         Cause::NotGranted => "its namespace may not bind the target group",
         Cause::NoSelector => "the Service no longer selects pods",
         _ => "not a target",
@@ -239,7 +239,7 @@ mod tests {
             (Stands::Unread(None), false, Cause::HealthUnread, "not read yet"),
             (Stands::Unregistered, false, Cause::NotRegisteredYet, "not registered"),
             (Stands::Paused, false, Cause::RegistrationPaused, "paused"),
-            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "without evicting it"),
+            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "drains of its node"),
             (Stands::NoTarget(Cause::NotReadyYet), false, Cause::NotReadyYet, "register-when"),
             (Stands::NoTarget(Cause::PodEvicting), false, Cause::PodEvicting, "before its eviction"),
             (Stands::NoTarget(Cause::NodeDying), false, Cause::NodeDying, "node is being removed"),

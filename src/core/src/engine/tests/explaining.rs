@@ -111,7 +111,10 @@ fn every_reason_not_to_be_a_target_is_said() {
         let is_over = [Reason::PodTerminating, Reason::PodFinished].contains(&reason);
         assert_eq!(ask(&mut world, "a").seen.unwrap().life != Life::Lives, is_over, "{reason}");
         let place = place(&mut world, "a");
-        assert!(!place.word.1.contains("is not a target there"), "{reason} has a sentence of its own");
+        assert!(
+            !place.word.1.contains("is not a target of this target group"),
+            "{reason} has a sentence of its own"
+        );
         assert_eq!((place.next, place.since), (None, None));
     }
 }
@@ -126,7 +129,7 @@ fn a_pod_that_is_nowhere_a_target_is_told_why() {
     assert!(said.ends_with("without that annotation these Services do: plain"), "{said}");
     let (reason, said) = nowhere(&mut world, "other");
     assert_eq!(reason, Reason::NotSelected);
-    assert!(said.contains("compare its labels"), "{said}");
+    assert!(said.contains("compare the pod's labels"), "{said}");
     assert_eq!(nowhere(&mut world, "none").0, Reason::PodDeleted);
     world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("htp=blue"));
     let (reason, said) = nowhere(&mut world, "other");
@@ -157,7 +160,7 @@ fn another_pod_that_has_the_address_is_named() {
     world.apply(pod("b", "2").at(1));
     world.answer_all();
     assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::AddressChanged));
-    assert!(place(&mut world, "a").word.1.starts_with("pod shop/b has got the address since"));
+    assert!(place(&mut world, "a").word.1.starts_with("pod shop/b now has the address"));
     let hosts = vec![pod("a", "1").at(1).host_network(), pod("b", "2").at(1).host_network()];
     let mut world = World::new(vec![web()], hosts);
     assert_eq!(stands(&mut world, "a"), (Progress::Registered, Reason::PodSelected));
@@ -224,7 +227,7 @@ fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_
 
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     let mut waited = 0;
-    while !place(&mut world, "a").word.1.contains("somebody else removes it") {
+    while !place(&mut world, "a").word.1.contains("another system repeatedly removes") {
         world.wait(SECOND);
         world.answer_all();
         waited += 1;
@@ -243,7 +246,7 @@ fn before_everything_is_listed_nothing_is_done_and_that_is_said() {
     before.apply(pod("b", "2").at(2));
     before.apply(pod("a", "1").at(1).terminating());
     before.step(Input::Leadership(Leadership::Standby));
-    let (step, reason, at) = waits(&mut before, "b", "before every watch has listed");
+    let (step, reason, at) = waits(&mut before, "b", "before the initial sync");
     assert_eq!((step, reason, at), (Step::Register, Some(Reason::NotListedYet), None));
 }
 
@@ -367,7 +370,7 @@ fn a_node_is_explained_with_what_says_that_it_goes_and_its_pods_that_have_to_do_
     assert_eq!(known.seen, Some(node));
     let ((reason, said), _) = known.goes.unwrap();
     assert_eq!(reason, Reason::NodeDying);
-    assert!(said.contains("about to die"), "{said}");
+    assert!(said.contains("about to fail"), "{said}");
     let pods: Vec<_> = known.pods.iter().map(|pod| &*pod.pod.name).collect();
     assert_eq!(pods, ["a"]);
     assert_eq!(world.engine.explain_node("nowhere", world.now).pods, []);
