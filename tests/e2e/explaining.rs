@@ -147,7 +147,7 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
         s.cluster.wait_gates("bad", 1, "False", "InvalidBinding").await;
         let said = explain(&s, &headgate, "plain").await;
         let why = said["nowhere"]["message"].as_str().unwrap();
-        assert!(why.contains("without that annotation these Services do: plain"), "{why}");
+        assert!(why.contains("these Services select the pod, but lack the annotation: plain"), "{why}");
         let (code, said) = ask(&s, &headgate, "nobody", &[]).await;
         assert!(
             code == Some(1) && said.contains("PodDeleted") && said.contains("there is no pod nobody"),

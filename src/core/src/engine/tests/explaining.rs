@@ -126,7 +126,7 @@ fn a_pod_that_is_nowhere_a_target_is_told_why() {
     world.apply(pod("other", "2").at(2).labelled("other"));
     let (reason, said) = nowhere(&mut world, "api");
     assert_eq!(reason, Reason::NotSelected);
-    assert!(said.ends_with("without that annotation these Services do: plain"), "{said}");
+    assert!(said.ends_with("these Services select the pod, but lack the annotation: plain"), "{said}");
     let (reason, said) = nowhere(&mut world, "other");
     assert_eq!(reason, Reason::NotSelected);
     assert!(said.contains("compare the pod's labels"), "{said}");
