@@ -108,7 +108,7 @@ pub fn removals_paused(arn: &TargetGroupArn) -> String {
 pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
     let lasts = if minutes > 0 { format!(" ({minutes} min so far)") } else { String::new() };
     format!(
-        "Target group {}: Headgate replaces all targets{lasts}, one for each new healthy target. Check the health check, or set \
+        "Target group {}: Headgate replaces all targets{lasts}, one for each new healthy target. Check the health check, or lower \
          --replacement-grace.",
         arn.name()
     )
@@ -171,10 +171,10 @@ pub fn refusal(
 pub fn zone_not_served(arn: &TargetGroupArn, targets: usize, first: &Target) -> String {
     let others = match targets {
         0 | 1 => " is".to_owned(),
-        all => format!(" and {} more are", all - 1),
+        all => format!(" and {} more targets are", all - 1),
     };
     format!(
-        "Target {first} of {}{others} in a zone without the load balancer. Enable the zone, or move the pods.",
+        "Target {first} of {}{others} in a zone without the load balancer. Enable the zone, or move pods.",
         arn.name()
     )
 }
@@ -280,7 +280,7 @@ pub fn hold_too_short(short: &Short) -> String {
         Some(after) => format!("{:.1} s after deregistration", after.as_secs_f64()),
     };
     format!(
-        "Target {target} of {}: the pod stopped {when}, but requests can arrive for {} s. Use {INJECT}.",
+        "Target {target} of {}: the pod stopped {when}, but requests can arrive for {} s. Add or extend the hold.",
         group.name(),
         bound.as_secs_f64().ceil(),
     )
@@ -333,7 +333,7 @@ pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
              To evict the pod, repeat the request."
         ),
         Cause::LeavingNotCredible => {
-            "The eviction annotations were removed: their time is over 24 h in the future, or their wait is over 1 h. Find who \
+            "Headgate removed the eviction annotations: their time is over 24 h in the future, or their wait is over 1 h. Find who \
              may patch pods, and install the policies in config/admission."
                 .to_owned()
         }
@@ -393,7 +393,7 @@ pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
 /// The status of `other` contains the address of this pod.
 pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
     format!(
-        "This pod remains a target, but pod {} reports IP {ip}. Check who wrote the other status.podIP.",
+        "This pod remains a target, but pod {} reports IP {ip}. Check who wrote the other pod's podIP.",
         on_node(other)
     )
 }
