@@ -66,13 +66,13 @@ enum Command {
     Run(Box<Run>),
     /// Run the controller of IngressDaemonSets until SIGTERM
     ///
-    /// The controller creates, rolls out and deletes the pods of IngressDaemonSets. This controller is a separate
-    /// program with its own permissions.
+    /// The controller creates, rolls out and deletes the pods of IngressDaemonSets. The controller of IngressDaemonSets
+    /// is a separate program with its own permissions.
     #[command(after_help = "Example:\n  headgate daemonsets --namespaces=ingress")]
     Daemonsets(Box<Daemonsets>),
     /// Manage the webhook's certificate, path and configurations until SIGTERM
     ///
-    /// This program has its own permissions, for one Secret and two webhook configurations.
+    /// `headgate certificates` has its own permissions, for one Secret and two webhook configurations.
     #[command(after_help = "Example:\n  headgate certificates --webhook-cert-lifetime=720h")]
     Certificates(Box<Certificates>),
     /// Evict a pod, or the pods of a node, and show what each waits for

@@ -17,7 +17,7 @@ pub struct Drain {
     /// Namespace of the pod. Default: the namespace of the kubeconfig's context.
     #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: Option<String>,
-    /// Also evict pods without a controller. Kubernetes does not replace these pods.
+    /// Also evict pods without a controller. Kubernetes does not replace pods without a controller.
     #[arg(long)]
     force: bool,
     /// When you drain a node: also wait until no load balancer sends to its pods, including DaemonSet pods. You can

@@ -52,7 +52,7 @@ pub struct Way {
     /// Name of the Lease; must match `headgate run --lease-name`.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// Port of Headgate's --debug-address.
+    /// Port of the debug address; must match `headgate run --debug-address`.
     #[arg(long, default_value_t = 8081, value_name = "PORT")]
     debug_port: u16,
     /// Query this debug address directly, for example through `kubectl port-forward`. Use the address of the leader.

@@ -12,7 +12,8 @@ use crate::uninstall::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Uninstall {
-    /// Also deregister Headgate's own targets and delete the TargetLedgers. Without this flag, both remain.
+    /// Also deregister Headgate's own targets and delete the TargetLedgers. Without this flag, the targets and
+    /// TargetLedgers remain.
     #[arg(long)]
     remove_targets: bool,
     /// Only open waiting readiness gates, in the given namespaces. Use this flag for namespaces that a running Headgate

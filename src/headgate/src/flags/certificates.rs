@@ -28,7 +28,7 @@ pub struct Certificates {
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
     webhook_secret: Option<String>,
     /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Headgate changes only its own
-    /// webhooks in these two objects. Default: LEASE.
+    /// entries in both configurations. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
     /// Lifetime of a certificate; Headgate renews it after two thirds. Use less than 1h only in tests: certificates

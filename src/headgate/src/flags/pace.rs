@@ -19,7 +19,7 @@ use jiff::SignedDuration;
 #[command(next_help_heading = "AWS and timing")]
 pub struct Pace {
     /// Maximum RegisterTargets and DeregisterTargets calls per second; bursts are 5 times as large. Lower this rate if
-    /// other programs in the account make these calls.
+    /// other programs in the account make the same calls.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_change_rate: f64,
     /// Maximum Describe calls per second; bursts are 4 times as large. Reads of target groups use at most half of this
@@ -64,7 +64,7 @@ pub struct Pace {
     /// will be removed.
     #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION", hide = true)]
     eviction_given_up_after: Duration,
-    /// Registrations in a busy target group wait this long to share a call, at most 5 times as long. The first
+    /// Quiet time before registrations of a busy target group share a call; total wait: at most 5 times this. The first
     /// registration is immediate.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION", hide = true)]
     add_window: Duration,

@@ -17,8 +17,8 @@ pub struct Webhook {
     /// Address of the webhooks for new pods and evictions, for example `[::]:9443`. Default: no webhook.
     #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
     address: Option<SocketAddr>,
-    /// Mounted Secret of `headgate certificates`, with tls.crt, tls.key and path. Headgate reloads changed files.
-    /// Without the file `path`, the webhooks are at /headgate.
+    /// Folder with the mounted Secret of `headgate certificates` (tls.crt, tls.key and path). Headgate reloads changed
+    /// files. Without the file `path`, the webhooks are at /headgate.
     #[arg(
         long = "webhook-cert-dir",
         env = "HEADGATE_WEBHOOK_CERT_DIR",
