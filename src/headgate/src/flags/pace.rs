@@ -18,8 +18,8 @@ use jiff::SignedDuration;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "AWS and timing")]
 pub struct Pace {
-    /// Maximum RegisterTargets and DeregisterTargets calls per second; bursts are 5 times as large. Lower this rate if
-    /// other programs make the same calls.
+    /// Maximum RegisterTargets and DeregisterTargets calls per second; bursts are 5 times as large. Lower the rate if
+    /// other programs of the account make such calls.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_change_rate: f64,
     /// Maximum Describe calls per second; bursts are 4 times as large. Reads of target groups use at most half of this
