@@ -121,7 +121,7 @@ fn waits(pod: &ObjectKey, cause: Cause) -> String {
         Cause::HeadgateBusy => "Headgate is too busy to decide now",
         _ => "it is deregistered first",
     };
-    format!("pod {pod} may not be evicted yet: {why} ({}); retry", cause.reason())
+    format!("pod {pod} cannot be evicted yet: {why} ({}); retry", cause.reason())
 }
 
 impl Webhook {
