@@ -8,7 +8,7 @@ use crate::diff::command::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// Name or ARN of a target group. Default: all.
+    /// Name or ARN of a target group. Default: all target groups.
     #[arg(value_name = "TARGET-GROUP")]
     target_group: Option<String>,
     /// Output format.

@@ -182,7 +182,7 @@ mod tests {
                 group,
                 target: Some(Target::new("10.0.0.1".parse().unwrap(), 8080)),
                 progress: Progress::Registered,
-                word: (Reason::PodSelected, "AWS has accepted its registration".into()),
+                word: (Reason::PodSelected, "AWS has accepted the registration".into()),
                 since: Some(at(400)),
                 health: Some(Health::read("initial", Some("Elb.InitialHealthChecking"), None, None)),
                 read: Some(at(998)),
@@ -207,7 +207,7 @@ mod tests {
 Pod  shop/web-0, 10.0.0.1, living, ready apart from Headgate's gate
 Target group  blue, Service web port http
   target    10.0.0.1:8080
-  state     registered since 04:56:07Z (10m ago): PodSelected: AWS has accepted its registration
+  state     registered since 04:56:07Z (10m ago): PodSelected: AWS has accepted the registration
   AWS says  initial (Elb.InitialHealthChecking), read 05:06:05Z (2s ago)
   next      DescribeTargetHealth 05:06:08Z (in 1s)
   beware    Throttled: AWS throttles

@@ -39,9 +39,9 @@ pub fn unknown(name: &str) -> String {
     let far = |other: &&str| strsim::osa_distance(name, other);
     let nearest = known().min_by_key(far).filter(|nearest| far(nearest) <= NEAR);
     let instead = match nearest {
-        _ if name == INJECT => "Set it as a label of pods or namespaces.".to_owned(),
+        _ if name == INJECT => "Set the label of this name on pods or namespaces.".to_owned(),
         Some(nearest) => format!("Write {nearest}."),
-        None => "Remove it, or see the list of annotations in the reference.".to_owned(),
+        None => "Remove the annotation, or look up its name in the reference.".to_owned(),
     };
     format!("Unknown annotation {name} has no effect. {instead}")
 }
@@ -252,7 +252,7 @@ mod tests {
         for (slip, expected) in [
             ("headgate.dev/target-group", "Write headgate.dev/target-groups."),
             ("headgate.dev/hodl", "Write headgate.dev/hold."),
-            ("headgate.dev/inject", "Set it as a label of pods or namespaces."),
+            ("headgate.dev/inject", "Set the label of this name on pods or namespaces."),
             ("headgate.dev/something-else", "Remove it"),
         ] {
             let said = unknown(slip);

@@ -14,7 +14,7 @@ use crate::model::{
 /// call was tried.
 const NOT_TRIED: Duration = Duration::from_secs(5);
 
-const LEFT_TO_ITS_NODE: &str = "not registered: its node is drained without evicting it";
+const LEFT_TO_ITS_NODE: &str = "not registered, because drains of its node skip the pod";
 
 fn wait(reason: Cause, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
@@ -55,7 +55,7 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
         let verdict = wait(Cause::BindingMissing, format!("{what} yet"));
         return Verdict { look_again: Some(terms.gives_up), ..verdict };
     }
-    let given_up = missing.map(|what| format!("{what} in time"));
+    let given_up = missing.map(|what| what.replacen("selects", "selected", 1) + " in time");
     let is_told = |reason: &Cause| told.iter().any(|(_, told, _)| told == reason);
     let (reason, said) = match given_up {
         Some(given_up) if !is_told(&Cause::HealthUnreadable) => (Cause::NothingBound, given_up),
@@ -168,7 +168,7 @@ const ZONE_NOT_SERVED: &str = "its zone is not enabled for the load balancer";
 
 fn no_target(reason: Cause) -> &'static str {
     match reason {
-        Cause::NotReadyYet => "not ready as register-when or the target group requires",
+        Cause::NotReadyYet => "the pod is less ready than register-when or the target group requires",
         Cause::NotReady => "deregistered, because it was not ready for too long",
         Cause::PodEvicting => "deregistered before its eviction",
         Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
@@ -176,9 +176,9 @@ fn no_target(reason: Cause) -> &'static str {
         }
         Cause::NoSuchPort => "no container port with the name of targetPort",
         Cause::WrongIpFamily => "no address of the target group's address family",
-        Cause::IpChanged => "another pod now has its address",
-        Cause::AddressContested => "a pod on another node has its address",
-        Cause::WaitsForHostNetworkPod => "another pod of the host network has its address",
+        Cause::IpChanged => "another pod now has the address",
+        Cause::AddressContested => "a pod on another node has the address",
+        Cause::WaitsForHostNetworkPod => "another pod of the host network has the address",
         Cause::NotGranted => "its namespace may not bind the target group",
         Cause::NoSelector => "the Service no longer selects pods",
         _ => "not a target",
@@ -241,7 +241,7 @@ mod tests {
             (Stands::Unread(None), false, Cause::HealthUnread, "not read yet"),
             (Stands::Unregistered, false, Cause::NotRegisteredYet, "not registered"),
             (Stands::Paused, false, Cause::RegistrationPaused, "paused"),
-            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "without evicting it"),
+            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "drains of its node"),
             (Stands::NoTarget(Cause::NotReadyYet), false, Cause::NotReadyYet, "register-when"),
             (Stands::NoTarget(Cause::PodEvicting), false, Cause::PodEvicting, "before its eviction"),
             (Stands::NoTarget(Cause::NodeDying), false, Cause::NodeDying, "node is being removed"),
@@ -338,7 +338,7 @@ mod tests {
     fn a_missing_binding_is_waited_for_and_then_given_up() {
         let healthy = [bound("blue", read(HealthState::Healthy))];
         for (bound, expected, said) in [
-            (&healthy[..0], None, "no Service or TargetBinding selects the pod"),
+            (&healthy[..0], None, "no Service or TargetBinding select"),
             (&healthy[..0], Some("blue:80"), "target group blue on port 80"),
             (&healthy[..], Some("blue:80,green:80"), "target group green on port 80"),
             (&healthy[..], Some("blue:81"), "on port 81"),

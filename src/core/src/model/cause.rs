@@ -41,14 +41,14 @@ macro_rules! causes {
 causes! {
     // The target should be registered.
     PodHasIp => PodSelected, "the pod has its IP, and a binding selects it";
-    PodListed => PodSelected, "the pod was there when Headgate listed the pods";
-    PodReady => PodSelected, "the pod is now as ready as the Service asks";
+    PodListed => PodSelected, "the pod existed when Headgate listed the pods";
+    PodReady => PodSelected, "the pod is now as ready as the Service requires";
     BindingAdded => PodSelected, "a new binding selects the pod";
     TargetMissing => UnknownWriter, "AWS no longer had the target";
     // The target cannot be registered.
     NoIp => NotReady, "the pod has no IP yet";
-    NotReadyYet => NotReady, "the pod is less ready than the Service asks";
-    WrongIpFamily => InvalidBinding, "the pod has no IP of the family that the target group takes";
+    NotReadyYet => NotReady, "the pod is less ready than the Service requires";
+    WrongIpFamily => InvalidBinding, "the pod has no IP of the target group's address family";
     NoSuchPort => InvalidBinding, "the pod has no container port with the name in the Service";
     WaitsForHostNetworkPod => AddressContested, "another pod of the host network has the same address and port";
     // The target should be deregistered, or registered again.
@@ -58,14 +58,14 @@ causes! {
     PodFinished => PodFinished;
     PodEvicting => PodEvicting;
     EvictionGivenUp => RegisteredAgain, "no client requests the eviction of the pod any more";
-    NodeDying => NodeDying, "the node will end within minutes";
+    NodeDying => NodeDying, "the node will fail within minutes";
     NodeDeleted => NodeDying, "the object of the node was deleted";
     NodeDisrupted => NodeDisrupted;
-    NodeStays => RegisteredAgain, "the node stays";
+    NodeStays => RegisteredAgain, "the node remains";
     LastHealthyTarget => RemovalHeld, "no other target of the target group is healthy";
     TooManyLeaveEarly => RemovalHeld, "the limit of early deregistrations in the target group is reached";
-    ManyNodesMarked => RemovalHeld, "many nodes have the same taint, so it does not show which of them is drained next";
-    IpChanged => AddressChanged, "the pod has another IP, or another pod has this one";
+    ManyNodesMarked => RemovalHeld, "many nodes have the same taint, so the taint does not identify the next node to drain";
+    IpChanged => AddressChanged, "the pod has another IP, or another pod has this IP";
     AddressContested => AddressContested, "a pod on another node has the address";
     NotReady => NotReady, "the pod was not ready for too long";
     NotSelected => NotSelected, "no binding selects the labels of the pod";
@@ -132,7 +132,7 @@ causes! {
     NamespaceNotServed => NamespaceNotServed, "Headgate does not manage the namespace";
     BindingsUnknown => NotListedYet, "Headgate does not know the pod's bindings yet";
     EvictionRecorded => EvictionWaits, "the pod is deregistered first";
-    EvictionWaitsForLoadBalancer => EvictionWaits, "its load balancers may still send to the pod";
+    EvictionWaitsForLoadBalancer => EvictionWaits, "load balancers may still send to the pod";
     HeadgateBusy => EvictionWaits, "Headgate was too busy to decide in time";
     GraceCutsHold => EvictionUnsafe, "the grace period of the request cuts the hold short";
     NobodyDecides => EvictionUnsafe, "no leader has decided for too long";

@@ -145,26 +145,24 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// The message for the user: why the binding is rejected, and how to allow it.
+    /// The report for a user: why the binding is rejected, and which grant would allow it.
     pub fn said(&self, namespace: &str, name: &str) -> String {
         let namespace = brief(namespace);
         match self {
             Self::OtherNamespaces(grants) => {
                 let first = brief(grants.first().map_or("", |name| name));
-                let more = match grants.len() {
-                    0 | 1 => String::new(),
-                    all => format!(" and {} more", all - 1),
+                let grant = match grants.len() {
+                    0 | 1 => format!("TargetGroupGrant {first}"),
+                    all => format!("one of {all} grants, such as {first}"),
                 };
-                format!(
-                    "Target group {name}: not granted to {namespace}. Extend TargetGroupGrant {first}{more}."
-                )
+                format!("Target group {name} is not granted to namespace {namespace}. Extend {grant}.")
             }
             Self::NoGrant => format!(
-                "Target group {name}: not granted to any namespace (--grants=required). Create a TargetGroupGrant for \
+                "Target group {name} is not granted to any namespace (--grants=required). Create a TargetGroupGrant for \
                  namespace {namespace}."
             ),
             Self::Held(holder) => format!(
-                "Target group {name}: bound first by namespace {}. Create a TargetGroupGrant for both namespaces.",
+                "Target group {name} was bound first by namespace {}. Create a TargetGroupGrant for both namespaces.",
                 brief(holder)
             ),
         }
@@ -248,9 +246,9 @@ mod tests {
         let grants = |count: usize| (0..count).map(|at| format!("g{at}").into()).collect();
         assert_eq!(
             said(Refusal::OtherNamespaces(grants(1))),
-            "Target group web: not granted to b. Extend TargetGroupGrant g0."
+            "Target group web is not granted to namespace b. Extend TargetGroupGrant g0."
         );
-        assert!(said(Refusal::OtherNamespaces(grants(2))).ends_with(" TargetGroupGrant g0 and 1 more."));
+        assert!(said(Refusal::OtherNamespaces(grants(2))).ends_with(" Extend one of 2 grants, such as g0."));
         assert!(said(Refusal::NoGrant).contains("not granted to any namespace (--grants=required)"));
         assert!(said(Refusal::Held("a".into())).contains("bound first by namespace a"));
     }

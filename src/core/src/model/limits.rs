@@ -1,10 +1,10 @@
 //! All limits on input.
 //!
 //! Users of a namespace can write objects of up to 1.5 MiB, and Kubernetes hardly limits their content. Adapters apply
-//! the limits when they convert an object to facts. A tenant therefore cannot slow Headgate down, or use up its memory,
-//! at the expense of other tenants. Headgate ignores a part that exceeds a limit, and reports `LimitExceeded`.
+//! the limits when they convert an object to facts, so no tenant can slow Headgate down for other tenants. Headgate
+//! omits a part that exceeds a limit, and reports `LimitExceeded`.
 //!
-//! The limits are far above common sizes. `docs/reference/limits.md` is generated from the limits in this module.
+//! The limits are far above common sizes. `docs/reference/limits.md` is generated from this module.
 
 use std::fmt;
 
@@ -13,14 +13,16 @@ use super::object::Labels;
 /// A limit on input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// The limited items or size, such as "ports of a Service".
+    /// The limited part, in the plural or as a size: "ports of a Service".
     pub what: &'static str,
-    /// The maximum that Headgate reads.
+    /// The largest size or count that Headgate accepts.
     pub most: usize,
     /// The unit "bytes", or an empty text for a count.
     pub unit: &'static str,
-    /// The effect on the part that exceeds the limit.
+    /// Headgate's reaction to a part that exceeds the limit.
     pub effect: &'static str,
+    /// The action that the user should take.
+    pub fix: &'static str,
 }
 
 /// The size of a pod's labels, including keys and values. Kubernetes limits each key to 317 bytes and each value to 63
@@ -29,7 +31,8 @@ pub const POD_LABELS: Limit = Limit {
     what: "the labels of a pod",
     most: 16 * 1024,
     unit: " bytes",
-    effect: "Headgate reads none of them, so nothing selects the pod",
+    effect: "Headgate ignores the labels, so no binding selects the pod",
+    fix: "Shorten or remove labels",
 };
 
 /// The size of a selector, including keys and values.
@@ -37,7 +40,8 @@ pub const SELECTOR: Limit = Limit {
     what: "the selector of a Service or TargetBinding",
     most: 16 * 1024,
     unit: " bytes",
-    effect: "Headgate does not read it; the previous selector remains in force",
+    effect: "The previous selector remains in force",
+    fix: "Shorten the selector",
 };
 
 /// The number of named container ports of a pod.
@@ -45,7 +49,8 @@ pub const POD_PORTS: Limit = Limit {
     what: "named ports of a pod",
     most: 256,
     unit: "",
-    effect: "Headgate does not read the ones after them",
+    effect: "Headgate ignores named ports beyond the limit",
+    fix: "Remove named ports from the pod",
 };
 
 /// The number of ports of a Service. A load balancer has at most 100 listeners.
@@ -53,7 +58,8 @@ pub const SERVICE_PORTS: Limit = Limit {
     what: "ports of a Service",
     most: 256,
     unit: "",
-    effect: "Headgate does not read the ones after them",
+    effect: "Headgate ignores ports beyond the limit",
+    fix: "Remove ports from the Service",
 };
 
 /// The size of the annotation `headgate.dev/target-groups`, which is enough for [`PARTS`] ARNs.
@@ -61,7 +67,8 @@ pub const TARGET_GROUPS: Limit = Limit {
     what: "headgate.dev/target-groups",
     most: 64 * 1024,
     unit: " bytes",
-    effect: "Headgate does not read it; the previous value remains in force",
+    effect: "The previous value remains in force",
+    fix: "Shorten the annotation",
 };
 
 /// The number of parts in the annotation `headgate.dev/target-groups`. A Service may have hundreds of ports, but
@@ -70,7 +77,8 @@ pub const PARTS: Limit = Limit {
     what: "parts of headgate.dev/target-groups",
     most: 200,
     unit: "",
-    effect: "Headgate does not read the ones after them",
+    effect: "Headgate ignores parts beyond the limit",
+    fix: "Remove parts of the annotation",
 };
 
 /// The size of the pod annotation `headgate.dev/expected-bindings`, which is enough for 200 target groups with the
@@ -79,7 +87,8 @@ pub const EXPECTED: Limit = Limit {
     what: "headgate.dev/expected-bindings",
     most: 8 * 1024,
     unit: " bytes",
-    effect: "Headgate ignores it",
+    effect: "Headgate ignores the annotation",
+    fix: "Shorten the annotation",
 };
 
 /// The number of active bindings in one namespace. Headgate compares each pod event with all bindings of the pod's
@@ -88,7 +97,8 @@ pub const BINDINGS: Limit = Limit {
     what: "bindings in a namespace",
     most: 1000,
     unit: "",
-    effect: "No binding is added before others have ended",
+    effect: "Headgate adds a binding only after another binding was removed",
+    fix: "Remove bindings from the namespace",
 };
 
 /// The number of target groups that the objects of one namespace name. Headgate looks up each target group, repeatedly
@@ -97,7 +107,8 @@ pub const NAMES: Limit = Limit {
     what: "target groups that a namespace names",
     most: 1000,
     unit: "",
-    effect: "Headgate looks up no further ones",
+    effect: "Headgate does not look up target groups beyond the limit",
+    fix: "Name fewer target groups",
 };
 
 /// The number of problems of one object with the same reason. A Service may have 200 invalid parts.
@@ -105,7 +116,8 @@ pub const PROBLEMS: Limit = Limit {
     what: "problems of an object with the same reason",
     most: 20,
     unit: "",
-    effect: "Headgate only counts further ones",
+    effect: "Headgate only counts problems beyond the limit",
+    fix: "Fix the reported problems",
 };
 
 /// The number of workloads without pods in one namespace. Headgate keeps the record of a workload for one hour after
@@ -114,7 +126,8 @@ pub const WORKLOADS: Limit = Limit {
     what: "workloads of a namespace without pods",
     most: 1000,
     unit: "",
-    effect: "Headgate forgets the one that ended first",
+    effect: "Headgate drops the record of the workload whose last pod was deleted first",
+    fix: "Use fewer workloads",
 };
 
 /// The size of the pod template of an IngressDaemonSet, as JSON. Headgate keeps every revision of the template.
@@ -123,6 +136,7 @@ pub const TEMPLATE: Limit = Limit {
     most: 64 * 1024,
     unit: " bytes",
     effect: "Headgate leaves the set unchanged; its pods keep running",
+    fix: "Shorten the template",
 };
 
 /// The number of placement conditions of an IngressDaemonSet: labels of `nodeSelector`, tolerations, and terms,
@@ -131,7 +145,8 @@ pub const PLACEMENT: Limit = Limit {
     what: "node labels, terms, expressions, values and tolerations of an IngressDaemonSet",
     most: 1000,
     unit: "",
-    effect: "Headgate leaves the set unchanged; its pods keep running",
+    effect: "Headgate leaves the set unchanged",
+    fix: "Simplify the placement",
 };
 
 /// The size of a PodDisruptionBudget's selector. Headgate compares the selector with the pods of each IngressDaemonSet
@@ -140,7 +155,8 @@ pub const BUDGET_SELECTOR: Limit = Limit {
     what: "the selector of a PodDisruptionBudget",
     most: 16 * 1024,
     unit: " bytes",
-    effect: "Headgate assumes that the budget selects no pod of an IngressDaemonSet",
+    effect: "Headgate assumes that the budget selects no IngressDaemonSet pod",
+    fix: "Shorten the selector",
 };
 
 /// All limits, for the docs.
@@ -172,11 +188,9 @@ pub struct Excess {
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limit { what, most, unit, effect } = self.limit;
-        let (first, rest) = what.split_at_checked(1).unwrap_or((what, ""));
-        let what =
-            if what.starts_with("headgate.dev/") { (*what).to_owned() } else { first.to_uppercase() + rest };
-        write!(f, "{what}: {}{unit} exceed the limit of {most}{unit}. {effect}. Reduce them.", self.found)
+        let Limit { what, most, unit, effect, fix } = self.limit;
+        let size = if unit.is_empty() { "number" } else { "size" };
+        write!(f, "The {size} of {what} is {}{unit}; the limit is {most}{unit}. {effect}. {fix}.", self.found)
     }
 }
 
@@ -230,8 +244,8 @@ mod tests {
         let excess = labels(POD_LABELS.most - 5).unwrap_err();
         assert_eq!(
             excess.to_string(),
-            "The labels of a pod: 16385 bytes exceed the limit of 16384 bytes. Headgate reads none of them, so nothing \
-             selects the pod. Reduce them."
+            "The size of the labels of a pod is 16385 bytes; the limit is 16384 bytes. Headgate ignores the labels, so no \
+             binding selects the pod. Shorten or remove labels."
         );
         assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most)).is_ok());
         assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most + 1)).is_err());

@@ -64,8 +64,8 @@ impl Doubts {
             "most TargetBindings (this one too)".to_owned()
         };
         let said = format!(
-            "A list or watch lacks {what}. Bindings remain in effect until a second list confirms it, at most {} s. If it \
-             recurs, check the API server.",
+            "A list or watch lacks {what}. Bindings remain in effect until a second list confirms it, at most {} s. Check \
+             the API server for errors.",
             self.patience.as_secs()
         );
         Some(Problem::of_all(Reason::ListDoubted, said))

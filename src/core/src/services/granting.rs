@@ -162,8 +162,8 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
         (Reason::ExclusiveNotGranted, said)
     } else if permit.shared {
         let said = format!(
-            "Target group {name}: several namespaces share it without a grant, and no other may bind it. Create a \
-             TargetGroupGrant that names it and these namespaces."
+            "Target group {name}: several namespaces share it without a grant, and no other namespace may bind it. Create \
+             a TargetGroupGrant for these namespaces."
         );
         (Reason::NoGrant, said)
     } else {

@@ -379,8 +379,8 @@ impl Services {
         };
         if known.ends.is_some() {
             let said = format!(
-                "The Service was deleted. Its targets remain for {} s, in case it is created again. To deregister them \
-                 immediately, remove the annotation before you delete the Service.",
+                "The Service was deleted, and its targets remain for {} s. To deregister targets immediately, remove the \
+                 annotation before you delete a Service.",
                 self.grace.as_secs()
             );
             settled.problems.push(Problem::of_all(Reason::BindingRemoved, said));

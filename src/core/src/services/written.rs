@@ -167,8 +167,8 @@ impl Services {
 /// The report about a TargetBinding whose Service was deleted.
 fn service_deleted(name: &str, grace: Duration) -> String {
     format!(
-        "Service {} was deleted. Its targets remain for {} s, in case it is created again. To deregister them immediately, \
-         delete this TargetBinding.",
+        "Service {} was deleted, and its targets remain for {} s. To deregister the targets immediately, delete this \
+         TargetBinding.",
         brief(name),
         grace.as_secs()
     )

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha1",
     kind = "TargetLedger",
     namespaced,
-    doc = "Headgate's record of the targets that it registered in one target group. Do not edit it.",
+    doc = "Headgate's record of the targets that it registered in one target group. Do not edit TargetLedgers.",
     shortname = "tgl",
     category = "headgate",
     derive = "PartialEq",
@@ -33,12 +33,12 @@ pub struct TargetLedgerSpec {
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub registered: ByteString,
-    /// Targets for which a RegisterTargets call may have been sent. Written before the call. Entries as in
-    /// registered.
+    /// Targets for which Headgate may have sent a RegisterTargets call. Headgate writes the list before the call, in
+    /// the format of registered.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub intended: ByteString,
-    /// Deregistered targets, until no late call can register them again. Entries as in registered.
+    /// Deregistered targets, until no late call can register them again, in the format of registered.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub removed: ByteString,
@@ -47,7 +47,8 @@ pub struct TargetLedgerSpec {
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub removed_since: ByteString,
-    /// The namespaces that have targets in the group. They own it while no TargetGroupGrant names it.
+    /// The namespaces that have targets in the group. These namespaces own the group while no TargetGroupGrant names
+    /// it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "namespaces")]
     pub namespaces: Vec<String>,

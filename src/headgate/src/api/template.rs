@@ -96,15 +96,15 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
     });
     json_schema!({
         "type": "object",
-        "description": "The pods, like those of a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and \
-                        nodes being drained get no new pods.",
+        "description": "Pod template in DaemonSet format. Labels, required node affinity and tolerations select nodes. Cordoned nodes \
+                        and nodes being drained get no new pods.",
         "required": ["spec"],
         "properties": {
             "metadata": {
                 "type": "object",
                 "description": "Labels and annotations of the pods.",
                 "properties": {
-                    "labels": strings("Labels of the pods. Headgate adds its own."),
+                    "labels": strings("Labels of the pods. Headgate adds its own labels."),
                     "annotations": strings("Annotations of the pods."),
                 },
                 "x-kubernetes-validations": [{

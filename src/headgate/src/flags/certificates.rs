@@ -18,20 +18,21 @@ pub struct Certificates {
     /// Namespace of the Secret. Default: the namespace of the pod's ServiceAccount, or `headgate` outside of a pod.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
-    /// Name of the Lease of `headgate run`. The defaults below are named after it.
+    /// Name of the Lease of `headgate run`. In the defaults below, LEASE stands for this name.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
     /// Names and addresses in the certificate, comma-separated. Default: LEASE-webhook.NAMESPACE.svc.
     #[arg(long, env = "HEADGATE_WEBHOOK_NAMES", value_delimiter = ',', value_name = "NAMES")]
     webhook_names: Vec<String>,
-    /// Secret with the certificate and the path. It must exist and can be empty. Default: LEASE-webhook-tls.
+    /// Secret with the certificate and the path. The Secret must exist and can be empty. Default: LEASE-webhook-tls.
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
     webhook_secret: Option<String>,
-    /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Headgate changes only its own entries. Default: LEASE.
+    /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Headgate changes only its own
+    /// entries in both configurations. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
-    /// Lifetime of a certificate. It is renewed after two thirds. Below 1h, two certificates overlap for less than 10
-    /// minutes, for tests only.
+    /// Lifetime of a certificate; Headgate renews it after two thirds. Use less than 1h only in tests: certificates
+    /// then overlap for under 10 minutes.
     #[arg(long, env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
     webhook_cert_lifetime: Duration,
     #[command(flatten)]

@@ -15,17 +15,18 @@ const LEASE: &str = "headgate-daemonsets";
 #[derive(Debug, Args)]
 #[command(args_override_self = true, mut_arg("lease_name", |arg| arg.default_value(LEASE)))]
 pub struct Daemonsets {
-    /// Namespaces to manage, comma-separated. The controller watches nodes in any case. Default: all namespaces.
+    /// Namespaces to manage, comma-separated. The controller watches nodes even if you set this flag. Default: all
+    /// namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
-    /// Annotation keys that IngressDaemonSets may set on Nodes (annotateNodeToDetach), comma-separated. Needs
+    /// Annotation keys that IngressDaemonSets may set on Nodes (annotateNodeToDetach), comma-separated. Requires
     /// permission to patch nodes. Default: none.
     #[arg(long, env = "HEADGATE_NODE_ANNOTATIONS", value_delimiter = ',', value_parser = annotation, value_name = "KEY")]
     node_annotations: Vec<String>,
     /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Metrics to serve. `debug`: also details for developers.
+    /// Metrics to serve. `debug` adds metrics for developers.
     #[arg(
         long,
         env = "HEADGATE_METRICS",
@@ -35,8 +36,8 @@ pub struct Daemonsets {
         hide = true
     )]
     metrics: Level,
-    /// Address of the docs, such as `https://docs.example/headgate`. Each Event then ends with a link to its reason.
-    /// Default: no links.
+    /// Address of the docs, such as `https://docs.example/headgate`, for a link at the end of each Event. Default: no
+    /// links.
     #[arg(long, env = "HEADGATE_DOCS_URL", value_parser = docs_url, value_name = "URL")]
     docs_url: Option<Box<str>>,
     #[command(flatten)]

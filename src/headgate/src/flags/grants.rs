@@ -6,8 +6,8 @@ use headgate_core::model::settings::Granting;
 /// The flag `--grants`.
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
-    /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.
-    /// `required`: without one, no namespace can bind it.
+    /// Which namespaces may bind a target group without a TargetGroupGrant. `optional`: the first namespace that binds
+    /// the group. `required`: no namespace.
     #[arg(
         long = "grants",
         env = "HEADGATE_GRANTS",

@@ -17,7 +17,7 @@ pub struct Log {
     #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
     log_format: Option<Format>,
     /// Log level (error, warn, info, debug, trace), or levels by module such as `info,headgate=debug`. Libraries log
-    /// only if named.
+    /// only if the filter names them.
     #[arg(long, env = "HEADGATE_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
     log: String,
 }

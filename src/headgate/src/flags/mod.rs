@@ -23,12 +23,12 @@ use crate::{app::run::Options, journal::keeper, kube::installation::Serves, metr
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Run {
-    /// Namespaces to manage, comma-separated. Needs Roles in them and a ClusterRole that reads grants. Default: all
-    /// namespaces.
+    /// Namespaces to manage, comma-separated. Requires a Role in each namespace, and a ClusterRole that reads grants.
+    /// Default: all namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
-    /// Manage only namespaces whose labels match this selector, for example `headgate.dev/serve=true`. Needs the
-    /// ClusterRole.
+    /// Manage only namespaces whose labels match this selector, for example `headgate.dev/serve=true`. Requires
+    /// Headgate's ClusterRole.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
     #[command(flatten)]
@@ -36,8 +36,8 @@ pub struct Run {
     /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Address for /debug/, the page of `headgate ui` and the commands. Keep it on loopback, which `kubectl
-    /// port-forward` reaches and other pods do not.
+    /// Address of /debug/, which serves the `headgate ui` page and the data for CLI commands. Use a loopback address:
+    /// `kubectl port-forward` reaches it, and other pods do not.
     #[arg(
         long,
         env = "HEADGATE_DEBUG_ADDRESS",
@@ -46,13 +46,15 @@ pub struct Run {
         hide = true
     )]
     debug_address: SocketAddr,
-    /// Show IngressDaemonSets in `headgate status` and on the page. Needs permission to list and watch them.
+    /// Show IngressDaemonSets in `headgate status` and `headgate ui`. Requires permission to list and watch
+    /// IngressDaemonSets.
     #[arg(long, env = "HEADGATE_SHOW_DAEMONSETS", hide = true)]
     show_daemonsets: bool,
-    /// Number of changes of targets, pods and nodes that the journal keeps, about 0.5 KiB each. 0: no journal.
+    /// Maximum number of journal entries; each takes about 0.5 KiB. An entry records a change of a target, pod or node.
+    /// 0: no journal.
     #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER", hide = true)]
     journal_entries: usize,
-    /// Metrics to serve. `debug`: also details for developers.
+    /// Metrics to serve. `debug` adds metrics for developers.
     #[arg(
         long,
         env = "HEADGATE_METRICS",
@@ -62,8 +64,8 @@ pub struct Run {
         hide = true
     )]
     metrics: Level,
-    /// Address of the docs, such as `https://docs.example/headgate`. Each Event then ends with a link to its reason.
-    /// Default: no links.
+    /// Address of the docs, such as `https://docs.example/headgate`, for a link at the end of each Event. Default: no
+    /// links.
     #[arg(long, env = "HEADGATE_DOCS_URL", value_parser = docs_url, value_name = "URL")]
     docs_url: Option<Box<str>>,
     #[command(flatten)]
@@ -83,7 +85,7 @@ pub struct Run {
 /// The flag that prints the help with all flags.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct All {
-    /// Print help with all flags, including those for special cases.
+    /// Print help with all flags, including flags for special cases.
     #[arg(long = "help-all")]
     all: bool,
 }

@@ -36,8 +36,8 @@ impl Cluster {
             ),
             synced: page.gauge(
                 "synced",
-                "1 after the initial sync of all watches and TargetLedgers; \
-                                          Headgate sends nothing to AWS before",
+                "1 after the initial sync of all watches and TargetLedgers; Headgate sends nothing to AWS before \
+                 this sync",
             ),
         }
     }

@@ -87,7 +87,7 @@ const COUNTS: [Count; 14] = [
     Count {
         name: "last_read_age_seconds",
         labels: &["target_group"],
-        help: "Age of the last answered DescribeTargetHealth; absent before the first",
+        help: "Age of the last DescribeTargetHealth response; absent before the first response",
         of: Of::Age(|group| group.last_read.map_or(Age::Unknown, Age::Since)),
     },
     Count {
@@ -100,14 +100,14 @@ const COUNTS: [Count; 14] = [
         name: "problems",
         labels: &["reason", "about"],
         help: "Problems that headgate status shows, by reason and object (target group, Service, \
-               TargetBinding, AWS, this replica); absent if there are none",
+               TargetBinding, AWS, this replica); absent without problems",
         of: Of::Said,
     },
     Count {
         name: "unhealthy_targets",
         labels: &["target_group", "aws_reason"],
         help: "Unhealthy targets of pods by AWS's reason code: Target.FailedHealthChecks, \
-               Target.ResponseCodeMismatch, Target.Timeout; absent if there are none",
+               Target.ResponseCodeMismatch, Target.Timeout; absent without unhealthy targets",
         of: Of::Unhealthy,
     },
     Count {
@@ -125,8 +125,7 @@ const COUNTS: [Count; 14] = [
     Count {
         name: "never_healthy_targets",
         labels: &["target_group"],
-        help: "Targets that were never healthy since their registration --never-healthy-after ago \
-               (NeverHealthy)",
+        help: "Targets that have not become healthy within --never-healthy-after of their registration (NeverHealthy)",
         of: Of::Group(|group| group.never_healthy),
     },
     Count {
@@ -152,7 +151,7 @@ const COUNTS: [Count; 14] = [
         labels: &["namespace", SERVICE, "port", "target_group", "kind"],
         help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed, gate_unread (opened \
                by --gate-patience), without_gate. \
-               Your own TargetBindings have the label target_binding, not service",
+               Your own TargetBindings have the label target_binding instead of service",
         of: Of::BindingParts(by_progress),
     },
 ];

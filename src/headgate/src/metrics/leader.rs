@@ -28,7 +28,7 @@ impl Leader {
             ),
             cannot_lead: page.gauge(
                 "cannot_lead",
-                "1 while this replica cannot lead, or backs off after that (CannotLead)",
+                "1 while this replica cannot lead, or backs off because it could not lead (CannotLead)",
             ),
         }
     }

@@ -39,11 +39,11 @@ impl Leaving {
             departure: page.histogram(
                 "departure",
                 SLOW,
-                "Time from the first eviction request for a pod without a hold to its approval",
+                "Time from the first eviction request for a pod without a hold to the approval of the eviction",
             ),
             nodes: page.gauges(
                 "nodes_leaving",
-                "Nodes that are being removed, by reason: NodeDying (or deleted, while it has pods), \
+                "Nodes that are being removed, by reason: NodeDying (also deleted nodes that still have pods), \
                  NodeDisrupted",
             ),
         }

@@ -24,12 +24,12 @@ impl Changes {
             ip_to_register: page.histogram(
                 "pod_ip_to_register",
                 FAST,
-                "Time from the event with a pod's IP to its first RegisterTargets",
+                "Time from the event with a pod's IP to the first RegisterTargets call for the pod",
             ),
             deletion_to_deregister: page.histogram(
                 "deletion_to_deregister",
                 FAST,
-                "Time from the event for a terminating or deleted pod to its first DeregisterTargets",
+                "Time from the event for a terminating or deleted pod to the first DeregisterTargets call for the pod",
             ),
         }
     }
@@ -51,12 +51,14 @@ impl Readiness {
             register_to_healthy: page.histogram(
                 "register_to_healthy",
                 SLOW,
-                "Time from the answer of RegisterTargets to the first read that shows the target healthy",
+                "Time from the response to RegisterTargets to the first DescribeTargetHealth response with the \
+                 target healthy",
             ),
             healthy_to_gate: page.histogram(
                 "healthy_to_gate",
                 FAST,
-                "Time from the read that shows the last target of a pod healthy to the open readiness gate",
+                "Time from the DescribeTargetHealth response with all targets of a pod healthy to the open readiness \
+                 gate",
             ),
             gate_writes: page.counters(
                 "gate_writes",
@@ -65,11 +67,11 @@ impl Readiness {
             ),
             holds_too_short: page.counters(
                 "holds_too_short",
-                "Pods that stopped before their load balancer stopped sending to them (HoldTooShort)",
+                "Pods that stopped before their load balancers stopped sending requests (HoldTooShort)",
             ),
             contested: page.gauge(
                 "contested_pods",
-                "Pods whose status shows the address of a pod on another node (AddressContested)",
+                "Pods whose status contains the address of a pod on another node (AddressContested)",
             ),
         }
     }

@@ -30,11 +30,11 @@ impl Webhook {
             ),
             injections: page.counters(
                 "injections",
-                "Decisions of the webhook about new pods, each once for a pod, without dry runs",
+                "Decisions of the webhook about new pods, counted once for each pod, without dry runs",
             ),
             certificate_end: page.gauge(
                 "webhook_certificate_end_timestamp_seconds",
-                "Expiry of this replica's webhook certificate in seconds since 1970; 0 if there is none",
+                "Expiry of this replica's webhook certificate in seconds since 1970; 0 without a certificate",
             ),
         }
     }

@@ -123,7 +123,7 @@ fn waits(pod: &ObjectKey, cause: Cause) -> String {
         Cause::HeadgateBusy => "Headgate is too busy to decide now",
         _ => "it is deregistered first",
     };
-    format!("pod {pod} may not be evicted yet: {why} ({}); retry", cause.reason())
+    format!("pod {pod} cannot be evicted yet: {why} ({}); retry", cause.reason())
 }
 
 impl Webhook {
@@ -242,8 +242,8 @@ impl Webhook {
     fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Cause {
         let cause = Cause::LeavingNotRecorded;
         let note = format!(
-            "Eviction allowed without deregistration: the pod cannot be annotated ({}). Requests may be lost. Grant Headgate \
-             patch on pods.",
+            "The eviction was allowed without deregistration, because Headgate cannot annotate the pod ({}). Requests may be \
+             lost. Grant Headgate patch on pods.",
             brief(why)
         );
         self.notify(pod, uid, cause.reason(), &note);
@@ -256,15 +256,15 @@ impl Webhook {
         }
         let note = match cause {
             Cause::HoldMissing => {
-                "Eviction allowed although requests may be lost: no hold, and the node remains. Cordon the node first, or label \
-                 the namespace headgate.dev/inject and recreate the pod."
+                "The eviction was allowed although requests may be lost: the pod has no hold, and its node remains. Cordon the \
+                 node first, or label the namespace headgate.dev/inject and recreate the pod."
             }
             Cause::GraceCutsHold => {
-                "Eviction allowed with a grace period that is shorter than the hold. Requests may be lost. Drain without \
+                "The eviction was allowed with a grace period that is shorter than the hold. Requests may be lost. Drain without \
                  --grace-period."
             }
             _ => {
-                "Eviction allowed, because no leader decided in time. Requests may be lost. Check that a replica leads \
+                "The eviction was allowed, because no leader decided in time. Requests may be lost. Check that a replica leads \
                  (headgate_leader) and may patch pods."
             }
         };

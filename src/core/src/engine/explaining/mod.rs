@@ -88,8 +88,8 @@ impl Engine {
         let namespace = &*pod.namespace;
         if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
             let said = format!(
-                "this Headgate does not look after namespace {namespace}; expected it in --namespaces, or another \
-                 Headgate that serves it"
+                "this Headgate does not manage namespace {namespace}. Add the namespace to --namespaces, or query the \
+                 Headgate that manages it"
             );
             return (Reason::NamespaceNotServed, said);
         }
@@ -98,21 +98,21 @@ impl Engine {
         }
         if !self.known.services.is_selected(namespace) {
             let said = format!(
-                "namespace {namespace} is not selected: expected labels on it that match --namespace-selector"
+                "namespace {namespace} does not match --namespace-selector. Add the labels of the selector to the namespace"
             );
             return (Reason::NamespaceNotServed, said);
         }
         let Some(facts) = seen else {
             return (
                 Reason::PodDeleted,
-                format!("there is no pod {pod}, and no target that was its own is remembered"),
+                format!("there is no pod {pod}, and Headgate has no record of a target of this pod"),
             );
         };
         match self.known.services.origins().doubt(namespace, &facts.labels) {
             Some(Doubt::Pending(origin)) => {
                 return (
                     Reason::NotSelected,
-                    format!("a target group that {origin} names has not been looked up yet"),
+                    format!("Headgate has not yet looked up a target group that {origin} names"),
                 );
             }
             Some(Doubt::Unreadable(origin)) => {
@@ -121,7 +121,7 @@ impl Engine {
                 return (
                     Reason::InvalidBinding,
                     format!(
-                        "{origin} selects this pod and asks for target groups in a way that cannot be followed: {}",
+                        "{origin} selects this pod, but Headgate cannot use its target groups: {}",
                         problems.join("; ")
                     ),
                 );
@@ -130,7 +130,10 @@ impl Engine {
                 let of = self.known.services.origins().problems(&origin);
                 let refused = of.filter(|problem| problem.reason == Reason::NotGranted);
                 let said: Vec<&str> = refused.map(|problem| &*problem.said).collect();
-                return (Reason::NotGranted, format!("{origin} selects this pod, and {}", said.join("; ")));
+                return (
+                    Reason::NotGranted,
+                    format!("{origin} selects this pod, but the binding is not granted: {}", said.join("; ")),
+                );
             }
             None => {}
         }
@@ -146,8 +149,8 @@ impl Engine {
     }
 
     fn not_listed_yet(&self) -> Option<Word> {
-        let said = "nothing is decided before every watch has listed all there is, and the ledgers were read; \
-                    headgate_synced and the log say what is missing";
+        let said = "Headgate decides nothing before the initial sync of all watches and ledgers; headgate_synced and the log \
+                    show the progress";
         (!self.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
     }
 

@@ -78,8 +78,16 @@ fn the_status_of_a_pod_on_another_node_takes_nothing_and_both_pods_are_told_once
         }
         assert_eq!(world.said(), [Reason::AddressContested; 2]);
         let notes: Vec<&str> = world.notices.iter().map(|notice| &*notice.note).collect();
-        assert!(notes[0].starts_with("Not a target: pod shop/a on node n1 has 10.0.0.1"), "{}", notes[0]);
-        assert!(notes[1].starts_with("Still a target: pod shop/b on node n2 also shows"), "{}", notes[1]);
+        assert!(
+            notes[0].starts_with("This pod waits until pod shop/a on node n1 releases the IP 10.0.0.1"),
+            "{}",
+            notes[0]
+        );
+        assert!(
+            notes[1].starts_with("This pod remains a target, but pod shop/b on node n2 reports IP"),
+            "{}",
+            notes[1]
+        );
         assert_eq!(world.engine.contested(), 1);
         world.wait(Duration::from_secs(3600));
         world.answer_all();
@@ -96,7 +104,7 @@ fn a_pod_that_waits_for_its_address_says_so() {
     world.apply(on("n2"));
     assert_eq!(world.stands_of("b"), [Reason::AddressContested]);
     let owner = world.engine.explain(&ObjectKey::new(NAMESPACE, "b"), world.now);
-    assert!(owner.places[0].word.1.contains("Wait until that pod ends"), "{:?}", owner.places[0]);
+    assert!(owner.places[0].word.1.contains("This pod waits until pod"), "{:?}", owner.places[0]);
 }
 
 #[test]

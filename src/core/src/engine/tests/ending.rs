@@ -83,7 +83,7 @@ fn a_pod_that_ends_before_the_load_balancer_stops_sending_is_counted_and_told() 
     assert_eq!(world.short(), ["blue"]);
     let [(pod, said), (service, also)] = world.notes()[..] else { panic!("{:?}", world.notices) };
     assert_eq!((pod, service), ("pod", "service"));
-    let part = "Target 10.0.0.1:80 of blue: pod stopped 1.2 s after deregistration, not 120 s.";
+    let part = "Target 10.0.0.1:80 of blue: the pod stopped 1.2 s after deregistration, but requests can arrive for 120 s.";
     assert!(said.contains(part), "{said}");
     assert!(also.contains("pod a stopped"), "{also}");
 }
@@ -119,7 +119,7 @@ fn a_pod_that_is_gone_before_aws_has_answered_is_counted() {
     for mut world in [forced, missing, unanswered] {
         assert_eq!(world.short(), ["blue"]);
         let (_, said) = world.notes()[0];
-        assert!(said.contains("pod stopped before deregistration"), "{said}");
+        assert!(said.contains("the pod stopped before deregistration"), "{said}");
         world.answer_all();
         world.wait(seconds(60));
         assert_eq!(world.short().len(), 1, "once");

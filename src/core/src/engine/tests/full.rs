@@ -83,7 +83,7 @@ fn what_fits_is_registered_and_how_many_wait_is_said_once() {
         world.engine.groups.get(&arn("blue")).unwrap().registrations().is_registered(&target(1, 80)),
         "the oldest"
     );
-    let note = "Target group blue: full, 23 targets wait (Code: text)";
+    let note = "Target group blue is full; 23 targets wait (Code: text)";
     assert!(world.quota_notes()[0].contains(note), "{:?}", world.quota_notes());
     let before = aws.calls;
     world.wait_and_settle(600, &mut aws);

@@ -267,8 +267,8 @@ fn in_a_zone_that_the_load_balancer_does_not_serve_the_gate_stays_closed_and_tha
             world.notices.iter().filter(|notice| notice.reason == Reason::ZoneNotServed).collect();
         assert_eq!(told.len(), 1);
         let note = &told[0].note;
-        assert!(note.contains("1 targets") && note.contains("10.0.0.2:80"), "{note}");
-        // The zone is now enabled.
+        assert!(note.contains("Target 10.0.0.2:80 of blue is in a zone"), "{note}");
+        // The zone is enabled.
         for (seconds, state) in [(30, HealthState::Initial), (1, HEALTHY)] {
             world.wait(Duration::from_secs(seconds));
             world.says_all(&[(1, HEALTHY.into()), (2, state.into())]);

@@ -211,7 +211,7 @@ fn a_daemon_sets_pod_leaves_a_node_that_is_cordoned_or_disrupted_whatever_its_ho
         assert_eq!(stage.removed, [1]);
         assert_eq!(stage.world.said(), [Reason::NodeDisrupted]);
         let note = &stage.world.notices[0].note;
-        assert!(note.contains("without evicting this pod"), "{note}");
+        assert!(note.contains("skip this pod"), "{note}");
         stage.passes(BOUND.as_secs());
         assert_eq!(stage.leaving(1).and_then(|leaving| leaving.may_go), Some(Cause::EvictionAllowed));
         // Karpenter evicts the pod last.

@@ -80,7 +80,7 @@ fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_
             Reason::TargetRefused,
             "Target 10.0.0.1:80: AWS rejects RegisterTargets (Code: text)",
         ),
-        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue: deleted (Code: text)"),
+        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue does not exist (Code: text)"),
     ] {
         let mut world = World::new(vec![web()], vec![]);
         world.apply(pod("a", "1").at(1));

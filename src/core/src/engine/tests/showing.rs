@@ -72,7 +72,7 @@ fn a_binding_shows_that_it_is_paused_until_the_pause_ends_and_others_of_the_grou
     let [(Reason::Paused, said)] = &world.said_of("api")[..] else { panic!("{:?}", world.said_of("api")) };
     assert!(
         said.contains(
-            "blue: Headgate changes no target of Service shop/api (the annotation headgate.dev/paused)"
+            "blue: Headgate changes no target of Service shop/api (annotation headgate.dev/paused)"
         ),
         "{said}"
     );
@@ -98,7 +98,7 @@ fn two_that_claim_one_target_show_each_other_until_one_gives_way() {
     let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1)]);
     for (one, other) in [("web", "twin"), ("twin", "web")] {
         let [(Reason::TargetClaimedTwice, said)] = &world.said_of(one)[..] else { panic!() };
-        assert!(said.contains(&format!("Service shop/{other} also binds it")), "{said}");
+        assert!(said.contains(&format!("is also bound to blue by Service shop/{other}")), "{said}");
     }
     world.annotate(twin().selector(&[("app", "twin")]));
     assert_eq!((world.said_of("web"), world.said_of("twin")), (vec![], vec![]));
@@ -136,7 +136,7 @@ fn a_doubted_list_is_said_and_shown_until_it_is_decided() {
         let mut world = World::new(vec![web()], pods());
         world.relist_pods(vec![]);
         let [(Reason::ListDoubted, said)] = &world.said_of("web")[..] else { panic!() };
-        assert!(said.contains("lacked most pods (p1)"), "{said}");
+        assert!(said.contains("lacked most pods, such as p1"), "{said}");
         assert_eq!(world.said(), [Reason::ListDoubted]);
         world.relist_pods(pods().into_iter().take(second_list_has).collect());
         assert_eq!(world.said_of("web"), []);
@@ -191,7 +191,7 @@ fn targets_that_somebody_else_removes_again_and_again_are_shown_and_registered_e
     let [(Reason::UnknownWriter, said)] = &world.said_of("web")[..] else {
         panic!("{:?}", world.said_of("web"))
     };
-    assert!(said.contains("Let one controller manage it"), "{said}");
+    assert!(said.contains("Let only one controller manage this group"), "{said}");
     assert_eq!(world.said(), [Reason::UnknownWriter], "once");
 
     world.apply(pod("b", "2").at(2));

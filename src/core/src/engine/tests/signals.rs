@@ -87,7 +87,11 @@ fn the_targets_of_a_dying_node_go_at_once_with_a_hold_or_without() {
         assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"], "{taint}");
         assert_eq!(world.causes(), [Cause::NodeDying; 2]);
         assert_eq!(world.said(), [Reason::NodeDying; 2]);
-        assert!(world.notices[0].note.contains("Deregistered now: node a is about to fail (taint "));
+        assert!(
+            world.notices[0]
+                .note
+                .contains("The pod was deregistered because its node a is about to fail (taint ")
+        );
     }
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     let down = NodeFacts { shuts_down: true, ..node("a", None) };

@@ -50,9 +50,9 @@ fn a_target_that_never_was_healthy_is_told_once_and_shown_until_it_is() {
     pass(&mut world, 31, FAILS);
     let [notice] = told(&world)[..] else { panic!("{:?}", world.notices) };
     assert!(matches!(&notice.about, About::Pod(pod, uid) if &*pod.name == "a" && uid.as_str() == "1"));
-    let part = "Target 10.0.0.1:80: not healthy for 3";
+    let part = "Target 10.0.0.1:80 of blue was never healthy within 3";
     assert!(notice.note.starts_with(part), "{}", notice.note);
-    assert!(notice.note.contains("in blue (Target.FailedHealthChecks)"), "{}", notice.note);
+    assert!(notice.note.contains(" s (Target.FailedHealthChecks)"), "{}", notice.note);
     assert_eq!(shown(&mut world), Some(1));
     pass(&mut world, 900, FAILS);
     assert_eq!((told(&world).len(), shown(&mut world)), (1, Some(1)));

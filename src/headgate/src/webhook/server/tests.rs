@@ -263,7 +263,7 @@ async fn an_eviction_that_waits_is_answered_with_429_and_when_to_ask_again() {
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(429)));
     assert_eq!(response["status"]["details"]["retryAfterSeconds"], 5);
     let said = response["status"]["message"].as_str().unwrap();
-    assert!(said.contains("pod shop/web may not be evicted yet: its PodDisruptionBudget"), "{said}");
+    assert!(said.contains("pod shop/web cannot be evicted yet: its PodDisruptionBudget"), "{said}");
     let counted = "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionWaitsForBudget\"} 1";
     assert!(page.contains(counted), "{page}");
 }
