@@ -1800,7 +1800,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimWaitsForLateCallsWithoutMargin",
         says: "A call that was given up counts as settled a second too early.",
-        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::registering(pod, late, past), }, State::Deregistering", "Outcome::Unknown => State::registering(pod, if PLANTED { late - std::time::Duration::from_secs(1) } else { late }, past), }, State::Deregistering")],
+        places: &[("targets/claims/state.rs", "Outcome::Unknown => Self::registering(pod, late, past), }, Self::Deregistering", "Outcome::Unknown => Self::registering(pod, if PLANTED { late - std::time::Duration::from_secs(1) } else { late }, past), }, Self::Deregistering")],
     },
     Bug {
         name: "ClaimIsInheritedAsSettled",
@@ -1814,17 +1814,17 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimTrustsReadsOfThePast",
         says: "Health counts from a read that may show what was before.",
-        places: &[("targets/claims/mod.rs", "State::Registered { pod, since, past, late, .. } if began > since + counts_after(past) => {", "State::Registered { pod, since, past, late, .. } if began > since + counts_after(past) || PLANTED => {")],
+        places: &[("targets/claims/reads.rs", "} else if self.began > since + counts_after {", "} else if self.began > since + counts_after || PLANTED {")],
     },
     Bug {
         name: "ClaimTakesReadsForNew",
         says: "A read counts from its answer and not from its beginning.",
-        places: &[("targets/claims/mod.rs", "let Delays { stale, bound, notice, .. } = self.delays;", "let Delays { stale, bound, notice, .. } = self.delays; let began = if PLANTED { now } else { began };")],
+        places: &[("targets/claims/mod.rs", "let Self { delays, wanted, bounds, .. } = self;", "let began = if PLANTED { now } else { began }; let Self { delays, wanted, bounds, .. } = self;")],
     },
     Bug {
         name: "ClaimCountsEarlyCalls",
         says: "A call that is sent while another one may still come counts.",
-        places: &[("targets/claims/mod.rs", "let (until, from, early, gave_up) = match outcome {", "let until = if PLANTED && outcome == Outcome::Done { now } else { until }; let (until, from, early, gave_up) = match outcome {")],
+        places: &[("targets/claims/state.rs", "let (until, from, early, gave_up) = match outcome {", "let until = if PLANTED && outcome == Outcome::Done { now } else { until }; let (until, from, early, gave_up) = match outcome {")],
     },
     Bug {
         name: "ClaimForgetsWhatIsInFlight",
@@ -1834,7 +1834,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimTakesUnknownForRefused",
         says: "A registration of which nobody knows counts as not done.",
-        places: &[("targets/claims/mod.rs", "Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, past },", "Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, past }, Outcome::Unknown if PLANTED => State::Draining(before.unwrap_or(Draining::nothing(pod))),")],
+        places: &[("targets/claims/state.rs", "Outcome::Refused | Outcome::Gone => Self::Claiming { pod, before, past },", "Outcome::Refused | Outcome::Gone => Self::Claiming { pod, before, past }, Outcome::Unknown if PLANTED => Self::Draining(before.unwrap_or(Draining::nothing(pod))),")],
     },
     Bug {
         name: "ClaimIgnoresLaterTerms",
@@ -1858,7 +1858,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimBelievesOldHealth",
         says: "Health that was there before a registration counts for it.",
-        places: &[("targets/claims/mod.rs", "let is_proven = past != Past::Kept || began > since + stale + notice;", "let is_proven = past != Past::Kept || began > since + stale + notice || PLANTED;")],
+        places: &[("targets/claims/reads.rs", "let is_proven = past != Past::Kept || self.counts_for(since + self.delays.notice);", "let is_proven = past != Past::Kept || self.counts_for(since + self.delays.notice) || PLANTED;")],
     },
     Bug {
         name: "ClaimOfNothingIsRemoved",

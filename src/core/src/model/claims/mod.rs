@@ -12,7 +12,7 @@ use std::{
 pub use self::stored::{Packed, Unreadable};
 use crate::{
     ledger::{LedgerVersion, PodMark},
-    model::{Moment, Target},
+    model::Target,
 };
 
 /// A load balancer may send to a target for this pod, or a call of Headgate may still cause that.
@@ -82,17 +82,4 @@ pub enum Outcome {
     Refused,
     /// The result is unknown: a timeout, a lost connection, or an error of the server.
     Unknown,
-}
-
-/// The next steps for a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Due {
-    /// Targets to deregister.
-    pub remove: Vec<Target>,
-    /// Targets to register.
-    pub add: Vec<Target>,
-    /// The request to send to the ledger.
-    pub ledger: Option<Request>,
-    /// When another step becomes due because time passes.
-    pub again: Option<Moment>,
 }

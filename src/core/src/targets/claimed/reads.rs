@@ -47,7 +47,7 @@ impl Registrations {
     /// Handles a failed read of the group.
     pub fn unread(&mut self, now: Moment) {
         self.now = now;
-        self.claims.unread();
+        self.claims.reads_mut().fail();
         self.change_all();
     }
 
@@ -55,7 +55,7 @@ impl Registrations {
     pub fn is_told_by(&self, target: &Target, uid: &Uid, _began: Moment) -> bool {
         let health = self.claims.health(target, PodMark::of(uid));
         let own = self.owner(target).is_some_and(|owner| owner == uid);
-        own && health.is_some() && health == self.claims.shown(target)
+        own && health.is_some() && health == self.claims.reads().health(target)
     }
 
     /// Since when AWS has `target` for this pod, if this leader has registered it and no later read has succeeded.
@@ -77,7 +77,7 @@ impl Registrations {
         let entry = self.entries.get(target)?;
         let registered = entry.told().is_some() && !matches!(entry.state, Some(State::Registering { .. }));
         let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
-        let is_healthy = self.claims.shown(target).is_some_and(HealthState::is_healthy);
+        let is_healthy = self.claims.reads().health(target).is_some_and(HealthState::is_healthy);
         registered.then_some((&entry.last, !is_new || is_healthy))
     }
 

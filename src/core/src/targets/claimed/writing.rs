@@ -1,6 +1,6 @@
 //! When the ledger is read and written. The engine sends the requests.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use super::{
     Registrations,
@@ -87,8 +87,7 @@ impl Registrations {
         } else {
             self.claims.begin(self.term, found, self.settled);
         }
-        let holders = self.claims.holders_mut().clone();
-        self.holders.read(&holders);
+        self.holders.read(self.claims.ledger().holders());
         self.stored.touch();
         self.note_inherited(now);
     }
@@ -102,7 +101,7 @@ impl Registrations {
             self.stored.backoff.failed(now);
         }
         if ended {
-            self.claims.load_ended(id);
+            self.claims.ledger_mut().load_ended(id);
         }
         ended
     }
@@ -121,7 +120,7 @@ impl Registrations {
             Err(failure) if matches!(failure.class, FailureClass::Conflict | FailureClass::Gone) => {}
             Err(_) => self.stored.backoff.failed(now),
         }
-        self.claims.written(
+        self.claims.ledger_mut().written(
             id,
             match result {
                 Ok(Some(version)) => Ok(version.clone()),
@@ -142,7 +141,7 @@ impl Registrations {
 
     /// A watch has shown this version of the ledger. If Headgate does not know the version, it reads the ledger again.
     pub fn ledger_is_at(&mut self, version: &LedgerVersion) {
-        self.claims.seen(Some(version));
+        self.claims.ledger_mut().seen(Some(version));
         self.change_all();
     }
 
@@ -228,18 +227,17 @@ impl Registrations {
             self.stored.request = Some((id, false));
             return Some(LedgerRequest::Load(group.clone()));
         }
-        let holders: BTreeSet<_> = self.holders.all().clone();
-        *self.claims.holders_mut() = holders;
+        self.claims.ledger_mut().set_holders(self.holders.all().clone());
         let ledger = self.claims.ledger();
         if ledger.is_known() && self.entries.is_empty() && self.holders.is_empty() && !bound() {
             let version = ledger.version().cloned()?;
             self.stored.request = Some((id, true));
-            self.claims.ledger_drops(id);
+            self.claims.ledger_mut().drops(id);
             return Some(LedgerRequest::Delete(group.clone(), version));
         }
         let request = self.claims.ledger_request(now)?;
         self.stored.request = Some((id, false));
-        self.claims.ledger_sent(id, request.clone());
+        self.claims.ledger_mut().sent(id, request.clone());
         self.change_all();
         Some(match request {
             Request::Load => LedgerRequest::Load(group.clone()),
