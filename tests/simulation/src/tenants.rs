@@ -163,7 +163,7 @@ impl World {
         };
         world.there.insert(arn(ITS), BTreeMap::new());
         world.lists();
-        world.input(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.input(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world.owns(&mut rng);
         if intrudes {
             world.intrudes(&mut rng);

@@ -93,6 +93,8 @@ pub enum Leadership {
     Leading {
         /// How often the Lease had changed its holder by then. A later leader has a larger number.
         term: u64,
+        /// Whether the leader before has recorded, at its clean exit, that none of its calls can take effect late.
+        is_settled: bool,
     },
     /// This replica leads, and is about to stop. It writes its ledgers at once, so that the next leader need not ask.
     Leaving,

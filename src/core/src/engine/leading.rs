@@ -20,42 +20,29 @@ use crate::{
     eviction::Touched,
     index::{Order, Said},
     leadership::{Load, Role},
-    ledger::{LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, PodMark, StoredLedger, object_name},
     model::{
-        Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
-        Transition, excerpt::beginning,
+        Cause, Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target,
+        TargetGroupArn, Transition, excerpt::beginning,
     },
     requests::{Answer, Request},
     targets::{
         groups::{Groups, begin_term},
-        registration::{Holder, Orphan, Registrations},
+        registration::{Began, Holder, Orphan, Registrations},
     },
 };
 
 /// Which pods had which addresses, by this ledger.
 fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
-    if cfg!(feature = "claims") {
-        let Ok((_, content)) = stored.open_claims() else { return Vec::new() };
-        return content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect();
-    }
-    let Ok((_, ledger)) = stored.open() else { return Vec::new() };
-    let there = ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed);
-    there.map(|(target, _, pod)| (target.ip, pod)).collect()
-}
-
-/// The pods in a ledger.
-fn pods(stored: &StoredLedger) -> Vec<PodMark> {
-    if cfg!(feature = "claims") {
-        return had(stored).into_iter().map(|(_, pod)| pod).collect();
-    }
-    stored.open().map(|(_, ledger)| ledger.pods().collect()).unwrap_or_default()
+    let Ok((_, content)) = stored.open() else { return Vec::new() };
+    content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect()
 }
 
 impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
-            Leadership::Leading { term } if self.term.leads(true) => {
-                begin_term(&mut self.groups, term, now);
+            Leadership::Leading { term, is_settled } if self.term.leads(true) => {
+                begin_term(&mut self.groups, Began { term, at: now, is_settled });
                 self.leader = Some(Leader::begin(&self.known, self.settings.bounds));
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();
@@ -76,7 +63,7 @@ impl Engine {
                     self.absorb(changes, now);
                 }
                 let wanted = self.known.index.bindings().ownerships();
-                self.groups = Groups::after_term(&self.groups, wanted, now);
+                self.groups = Groups::after_term(&self.groups, wanted);
                 for arn in self.arns() {
                     self.govern(&arn, now);
                     self.reports.touch_group(&arn);
@@ -118,7 +105,7 @@ impl Engine {
     ) {
         let load = self.term.loaded(id, result.is_ok(), now);
         if let (Some(_), Ok(ledgers)) = (load, &result) {
-            let pods = ledgers.iter().flat_map(pods);
+            let pods = ledgers.iter().flat_map(had).map(|(_, pod)| pod);
             self.touch_evictions(Touched::Ledgers(&pods.collect()), now);
         }
         match (load, result) {
@@ -195,8 +182,7 @@ impl Engine {
             let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let bound = || self.known.index.bindings().of_group(&arn).next().is_some();
-            let clocks = (now, self.settings.started);
-            let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, clocks) else {
+            let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, now) else {
                 continue;
             };
             let asker = match &request {
@@ -296,29 +282,18 @@ impl Engine {
                 let leaves = self.known.index.pods().why_out(&living.pod);
                 (living, leaves)
             });
-            #[cfg(feature = "claims")]
             if let Some(mark) = group.registrations().claimed_for(&target) {
                 let has_it = |pod: &&PodFacts| pod.ips.contains(&target.ip);
                 let lost = self.known.index.pods().marked(mark).filter(|pod| !has_it(pod));
                 let lost = lost.map(|pod| Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
-                let lost = lost.map(|owner| (owner, crate::model::Cause::IpChanged));
-                let gone =
-                    self.known.gone.of(mark).map(|owner| (owner.clone(), crate::model::Cause::PodDeleted));
+                let lost = lost.map(|owner| (owner, Cause::IpChanged));
+                let gone = self.known.gone.of(mark).map(|owner| (owner.clone(), Cause::PodDeleted));
                 if let Some((owner, cause)) = gone.or(lost) {
                     group.registrations_mut().pod_is_gone(&target, owner, cause, now);
                 }
             }
             let sight = group.sight(&target);
             group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);
-        }
-        let back = |it: &Registrations| it.back_and_unsent().copied().collect();
-        for (arn, target) in self.targets_in(arns, back) {
-            if let Some(living) = self.only_living(&target.ip)
-                && let Some(cause) = self.known.index.pods().why_out(&living.pod)
-                && let Some(group) = self.groups.get_mut(&arn)
-            {
-                group.registrations_mut().goes_for(&target, &living, cause, now);
-            }
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             // While the removal can be cancelled, an earlier or new pod at this address matters.

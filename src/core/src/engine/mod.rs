@@ -11,7 +11,6 @@ mod effect;
 mod evicting;
 mod explaining;
 mod gating;
-#[cfg(feature = "claims")]
 mod gone;
 mod governing;
 mod granting;
@@ -279,7 +278,6 @@ impl Engine {
         for gone in &changes.gone {
             self.touch_gates(Touched::Gone(&gone.pod, &gone.uid), now);
         }
-        #[cfg(feature = "claims")]
         self.known.gone.note(&changes.gone, now);
         let (gone, ended) =
             (changes.gone.clone(), changes.ended.iter().map(|ended| ended.pod.clone()).collect());

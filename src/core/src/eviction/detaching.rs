@@ -112,16 +112,14 @@ impl Detaching {
     }
 }
 
-/// When load balancers stop sending to a pod, as far as is known now. Three cases need more time. Another leader may
+/// When load balancers stop sending to a pod, as far as is known now. Two cases need more time. Another leader may
 /// just have deregistered a pod that is terminating when it is first seen. A pod that the previous leader had at
-/// another address may still have it, if the watch lags. A deregistration that only the ledger shows must be confirmed
-/// by a read.
+/// another address may still have it, if the watch lags.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());
     let ends = (pod.terminating && !is_known).then_some(around.rules.bounds.network);
     let elsewhere = (around.has_elsewhere(pod) && !is_known).then_some(BEHIND);
     let bound = around.would_be_sent_to(pod).or(ends);
-    let unread = around.said_out_of(pod).first().map(|_| EVERY);
-    bound.max(lingers).max(elsewhere).max(unread).map(since)
+    bound.max(lingers).max(elsewhere).map(since)
 }

@@ -18,7 +18,6 @@ use crate::{
     nodes::Nodes,
     services::Services,
     targets::groups::{Group, Groups, Which},
-    targets::registration::Since,
 };
 
 /// A target of a pod: present, desired or past.
@@ -200,12 +199,8 @@ impl<'a> Surroundings<'a> {
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
         // A leader also knows the content of the ledger, and the deregistrations that it made for other reasons.
-        let is_known_of = || {
-            !self.lingering(pod).is_zero()
-                || !self.left_of(pod).is_empty()
-                || !self.said_out_of(pod).is_empty()
-                || self.has_elsewhere(pod)
-        };
+        let is_known_of =
+            || !self.lingering(pod).is_zero() || !self.left_of(pod).is_empty() || self.has_elsewhere(pod);
         known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
     }
 
@@ -217,17 +212,12 @@ impl<'a> Surroundings<'a> {
     }
 
     /// How long load balancers may still send to a pod after earlier deregistrations. An address that the pod no longer
-    /// shows counts too, because the watch may lag. A deregistration in the ledger does not count if the pod has a
-    /// later record that all its targets are deregistered.
+    /// shows counts too, because the watch may lag.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
-        let noted = pod.leaving.as_deref().and_then(|leaving| leaving.out_at(self.wall));
-        let is_covered =
-            |since: &Since| matches!(since, Since::Ledger(at) if noted.is_some_and(|noted| at.at() <= noted));
         let left = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(_, group)| {
-            let out = group.registrations().out_of(&pod.uid).filter(|(since, _)| !is_covered(since));
-            out.filter_map(|(since, asked)| {
+            group.registrations().out_of(&pod.uid).filter_map(|(accepted, asked)| {
                 let bound = asked.bound(pod.hold, &self.rules.bounds)?;
-                Some(since.ends(bound).since(self.now))
+                Some((accepted + bound).since(self.now))
             })
         });
         let returned = self.index.pods().returned_at(&pod.key);
@@ -254,14 +244,6 @@ impl<'a> Surroundings<'a> {
             })
         });
         targets.collect()
-    }
-
-    /// The targets of a pod that are deregistered according to a ledger alone, until a read confirms it.
-    pub(super) fn said_out_of(&self, pod: &PodFacts) -> Vec<(TargetGroupArn, Target)> {
-        let said = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
-            group.registrations().said_out_of(&pod.uid).map(move |target| (arn.clone(), *target))
-        });
-        said.collect()
     }
 
     /// The targets to deregister for a pod in these places, and how long the load balancers may keep sending

@@ -201,8 +201,7 @@ impl Gates {
         let waiting = self.waiting.get(&pod.key).filter(|waiting| !waiting.gone);
         let is_open = matches!(gate.shown, Shown::Open(_)) || waiting.is_some_and(Waiting::may_be_opened);
         // The gate was judged since, and remains open for the other targets of the pod, or without a target.
-        let stays_open =
-            cfg!(feature = "claims") && asked && waiting.is_none_or(|waiting| waiting.closing.is_none());
+        let stays_open = asked && waiting.is_none_or(|waiting| waiting.closing.is_none());
         let is_closed = stays_open || (asked && waiting.is_some_and(Waiting::was_closed));
         if is_closed || !is_open {
             return false;

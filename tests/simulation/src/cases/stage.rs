@@ -169,7 +169,7 @@ impl Stage {
     }
 
     pub fn lead(&mut self) {
-        self.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        self.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     }
 
     /// What was taken out is 10.0.0.`last`, in this order.

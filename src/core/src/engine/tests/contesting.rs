@@ -2,7 +2,7 @@
 
 use super::{leading::standby, *};
 use crate::{
-    ledger::{Noted, PodMark},
+    ledger::PodMark,
     model::{NodeFacts, Uid},
 };
 
@@ -224,18 +224,17 @@ fn the_pods_of_a_node_take_over_so_many_addresses_in_a_minute() {
 
 #[test]
 fn a_new_leader_believes_the_ledger_and_no_order_of_a_list() {
-    let ledger = [(1, Noted::Registered, "1")];
+    let ledger = [(1, "1")];
     // The other one is older, and was listed first.
     let forged = on("n2").created(1);
     let mut world = standby(vec![web()], vec![a().created(2), forged], &ledger);
     assert_eq!(world.stands_of("a"), [Reason::AddressContested], "nobody knows better yet");
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     world.reads_again();
     assert_eq!(world.changes(), [""; 0]);
-    let stored = world.stored(&object_name(&arn("blue"))).unwrap();
-    let (_, ledger) = stored.open().unwrap();
-    assert_eq!(ledger.get(&target(1, 80)).map(|(_, pod)| pod), Some(PodMark::of(&Uid::new("1"))));
+    let claimed = world.claims("blue").get(&target(1, 80)).map(|claim| claim.pod);
+    assert_eq!(claimed, Some(PodMark::of(&Uid::new("1"))));
     assert_eq!(world.stands_of("b"), [Reason::AddressContested]);
     assert!(world.said().contains(&Reason::AddressContested));
 }
@@ -245,7 +244,7 @@ fn a_node_that_a_new_replica_sees_first_as_not_ready_has_been_that_for_long() {
     let mut world = standby(vec![web()], vec![a().created(1), on("n2").created(2)], &[]);
     let nodes = vec![node("n1", true), node("n2", false)];
     world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(registered_for(&world), Some("b"));
 }
 

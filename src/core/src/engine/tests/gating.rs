@@ -330,7 +330,7 @@ fn a_new_leader_opens_what_the_one_before_has_registered_and_touches_no_open_gat
     world.relist_services(vec![web()]);
     world.relist_pods(vec![closed("a", "1", 1), open("b", "2", 2)]);
     world.answer_all();
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.passes(5, &[(1, HEALTHY), (2, HealthState::Unhealthy)]);
     assert_eq!(world.turned(), ["a - HealthUnread"], "a read may be older than the registration");
     world.passes(5, &[(1, HEALTHY), (2, HealthState::Unhealthy)]);

@@ -47,7 +47,7 @@ impl Story {
         let pods = self.pods.values().cloned().collect();
         let services = vec![web().build()];
         self.step(Input::Binding { change: Change::Relisted(Scope::Cluster, vec![]), seen });
-        self.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        self.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         self.step(Input::Service { change: Change::Relisted(Scope::Cluster, services), seen });
         self.step(Input::Pod { change: Change::Relisted(Scope::Cluster, pods), seen });
     }

@@ -6,9 +6,8 @@ use super::{
     *,
 };
 use crate::{
-    ledger::{Ledger, Noted, PodMark},
     model::{
-        IpFamily, LeavingFacts, Uid,
+        LeavingFacts,
         eviction::Ruling,
         gate::Shown,
         leaving::Mark,
@@ -100,12 +99,12 @@ fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing
 #[test]
 fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_of_it() {
     let unbound = || pod("a", "u-a").at(1).labelled("other");
-    let mut world = standby(vec![web()], vec![unbound()], &[(1, Noted::Registered, "u-a")]);
+    let mut world = standby(vec![web()], vec![unbound()], &[(1, "u-a")]);
     world.wait(Duration::from_secs(600));
     let waits =
         |world: &World| matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. });
     assert!(waits(&world), "a standby leaves it to the leader");
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     assert!(waits(&world), "AWS has not taken it");
     world.answer_all();
@@ -129,10 +128,7 @@ fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_rea
         let [load] = world.loads_of_all()[..] else { panic!("{:?}", world.views) };
         assert!(!world.engine.is_synced());
         assert_eq!(world.asks("a"), Ruling::Pass(Cause::BindingsUnknown));
-        let mut ledger = Ledger::default();
-        ledger.note(target(1, 80), Noted::Registered, PodMark::of(&Uid::new("u-a")));
-        let packed = ledger.pack(&arn("blue"), IpFamily::V4);
-        world.ledgers.insert(object_name(&arn("blue")), (1, packed));
+        world.claimed("blue", &[(1, "u-a")]);
         let result =
             if fails { Err(failure(FailureClass::Denied)) } else { world.keeps(LedgerRequest::LoadAll) };
         world.step(Input::Answered { id: load, result });
@@ -144,7 +140,7 @@ fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_rea
     assert!(is_left(&learnt));
     learnt.wait(Duration::from_secs(600));
     assert!(learnt.loads_of_all().is_empty(), "once is enough");
-    learnt.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    learnt.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     learnt.step(Input::Leadership(Leadership::Standby));
     assert!(is_left(&learnt), "it is not forgotten while the ledgers are loaded to lead");
 
@@ -172,7 +168,7 @@ fn a_standby_leaves_a_pod_that_was_a_target_to_the_leader_however_long_that_is_a
             matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
         };
         assert_eq!(is_left(&world), waits, "{:?}: its removal may be held", world.asks("a"));
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world.answer_all();
         assert_eq!(world.asks("a"), Ruling::Pass(Cause::NotATarget), "a leader knows");
     }
@@ -185,9 +181,9 @@ fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_fo
     for others in [vec![starting()], vec![]] {
         let mut pods = vec![pod("a", "u-a").at(1).ready()];
         pods.extend(others);
-        let noted = [(1, Noted::Registered, "u-a"), (9, Noted::Registered, "u-a")];
+        let noted = [(1, "u-a"), (9, "u-a")];
         let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         let healthy = [(1, HealthState::Healthy), (9, HealthState::Healthy)];
         for _ in 0..3 {
             world.read(&healthy);
@@ -311,9 +307,9 @@ fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let
     let behind = |view: &PodBuilder, is_shared: bool| {
         let another = is_shared.then(|| pod("b", "u-b").at(9));
         let pods = another.into_iter().chain([view.clone()]).collect();
-        let noted = [(9, Noted::Registered, "u-a")];
+        let noted = [(9, "u-a")];
         let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         for _ in 0..3 {
             world.read(&[(9, HealthState::Healthy)]);
             world.wait(Duration::from_secs(6));

@@ -31,7 +31,7 @@ fn nor_does_one_of_a_leader_that_gets_its_ledgers_last() {
     world.relist_pods(vec![closed("a", "1", 1).labelled("other")]);
     world.relist_services(vec![]);
     world.wait(Duration::from_secs(600));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.written(Change::Relisted(Scope::Cluster, vec![]));
     let [load] = world.loads_of_all()[..] else { panic!("{:?}", world.views) };
     world.wait(Duration::from_secs(1));
@@ -132,7 +132,7 @@ fn a_standby_knows_whose_gates_wait_in_a_namespace_that_is_not_selected_any_more
     world.relist_pods(vec![closed("a", "1", 1)]);
     world.step(select(Change::Relisted(Scope::Cluster, vec![NAMESPACE.into()])));
     world.step(select(Change::Deleted(NAMESPACE.into())));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     world.passes(4, &[]);
     assert_eq!(world.turned(), ["a - BindingMissing"]);

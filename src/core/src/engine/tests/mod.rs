@@ -40,11 +40,13 @@ use super::*;
 use crate::model::view::Picture;
 use crate::{
     engine::Leadership,
-    ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, PackedLedger, PodMark, StoredLedger, object_name},
     model::{
-        BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, LeastHealthy, Notice,
-        ObjectKey, PodFacts, Reason, RequestId, Scope, ServiceFacts, Target, TargetGroupArn,
-        TargetGroupFacts, TargetType, eviction,
+        BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, IpFamily, LeastHealthy,
+        Notice, ObjectKey, PodFacts, Reason, RequestId, Scope, ServiceFacts, Target, TargetGroupArn,
+        TargetGroupFacts, TargetType, Uid,
+        claims::{Claim, Claims, Content},
+        eviction,
         grant::{GrantFacts, GroupPattern},
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
@@ -127,7 +129,7 @@ impl World {
     /// Leads, there are no ledgers, and nothing else is known.
     fn fresh(settings: Settings) -> Self {
         let mut world = Self::standby(settings);
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world
     }
 
@@ -246,6 +248,22 @@ impl World {
             of(request).is_none()
         });
         asked
+    }
+
+    /// An earlier leader has left this ledger: the last part of the address of each target at port 80, and the UID of its
+    /// pod.
+    fn claimed(&mut self, group: &str, claims: &[(u8, &str)]) {
+        let claim = |uid: &str| Claim { pod: PodMark::of(&Uid::new(uid)), binding: None };
+        let claims = claims.iter().map(|(last, uid)| (target(*last, 80), claim(uid))).collect();
+        let packed = PackedLedger::of(&arn(group), IpFamily::V4, &Content { claims, ..Content::default() });
+        self.ledgers.insert(object_name(&arn(group)), (1, packed));
+    }
+
+    /// The claims in the ledger of a group.
+    fn claims(&self, group: &str) -> Claims {
+        self.stored(&object_name(&arn(group)))
+            .map(|stored| stored.open().unwrap().1.claims)
+            .unwrap_or_default()
     }
 
     fn stored(&self, name: &str) -> Option<StoredLedger> {

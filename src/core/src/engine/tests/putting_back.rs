@@ -52,7 +52,7 @@ fn a_leader_that_dies_while_it_puts_a_target_back_leaves_the_gate_to_the_next() 
         let a = open("a", "1", 1);
         world.relist_pods(vec![if ready_before { a.clone().ready() } else { a.clone() }]);
         world.answer_all();
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world.apply(a.ready());
         assert_eq!(world.changes(), [""; 0]);
         assert_eq!(world.turned(), ["a - RegisteredAgain"]);
@@ -135,7 +135,7 @@ fn what_was_taken_out_for_a_change_of_a_service_is_not_remembered_for_long() {
     world.relist_services(vec![web(), other()]);
     world.relist_pods(vec![open("a", "1", 1)]);
     world.answer_all();
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.turned(), [""; 0], "all of its pods could be out of service at once");
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
 }

@@ -1,10 +1,7 @@
 //! Sets that are replaced as a whole: the new first, the old when one of the new is healthy.
 
 use super::*;
-use crate::{
-    ledger::Ledger,
-    model::{Health, IpFamily, health::NOT_IN_USE, policy::PAUSED},
-};
+use crate::model::{Health, health::NOT_IN_USE, policy::PAUSED};
 
 const GRACE: Duration = Duration::from_secs(300);
 const OLD: [(u8, u16, HealthState); 2] = [(1, 80, HealthState::Healthy), (2, 80, HealthState::Healthy)];
@@ -376,11 +373,8 @@ fn take_over(noted_pod: &str) -> World {
     world.relist_services(vec![moved()]);
     world.relist_pods(vec![pod("a", "1").at(1)]);
     world.answer_all();
-    let mut ledger = Ledger::default();
-    let mark = crate::ledger::PodMark::of(&crate::model::object::Uid::new(noted_pod));
-    ledger.note(target(1, 80), crate::ledger::Noted::Registered, mark);
-    world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.claimed("blue", &[(1, noted_pod)]);
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world
 }
 
@@ -421,7 +415,7 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     world.step(Input::Leadership(Leadership::Standby));
     world.open.clear();
     world.wait(2 * GRACE);
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(
         world.changes(),
         ["+blue 10.0.0.1:81 10.0.0.2:81"],

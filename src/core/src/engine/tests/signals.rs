@@ -355,7 +355,7 @@ fn a_new_leader_goes_on_from_what_is_written_and_knows_the_marked_nodes() {
     assert_eq!(world.marks(), [], "the leader asks");
     let at = world.wall();
     world.apply(on_a("plain", 2).leaving(early(at)));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     let mut asked = Vec::new();
     for _ in 0..2 {
         world.healthy(&[2, 3]);

@@ -237,7 +237,7 @@ fn the_next_leader_believes_no_registration_that_it_has_not_seen_itself() {
     world.relist_services(vec![web()]);
     world.relist_pods(vec![closed("a", "1", 1)]);
     world.answer_all();
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert!(!opens(&mut world, 300), "a removal may have been sent that the ledger does not tell of");
     world.apply(closed("b", "2", 2));
     assert_eq!(world.changes(), ["+blue 10.0.0.2:80"]);
@@ -249,7 +249,7 @@ fn who_loses_the_lead_and_leads_again_begins_anew() {
     let mut world = registered();
     world.unread_for(40);
     world.step(Input::Leadership(Leadership::Standby));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.open.clear();
     assert!(!opens(&mut world, 300));
 }

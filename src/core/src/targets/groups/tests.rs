@@ -36,7 +36,7 @@ fn one() -> (Groups, TargetGroupArn) {
 fn read(group: &mut Group, now: Moment) {
     group.start_read(now);
     let health = Health { state: HealthState::Healthy, reason: "", zone: None };
-    group.observed(vec![(target(9, 80), health)], RARELY, now, |_, _| false);
+    group.observed(vec![(target(9, 80), health)], RARELY, now);
 }
 
 #[test]
@@ -113,9 +113,8 @@ fn a_group_that_sleeps_past_its_time_is_found_out() {
 #[test]
 fn a_group_that_nothing_is_bound_to_is_dropped_when_it_has_nothing_left_to_do() {
     let (mut groups, web) = one();
-    let drop = |groups: &mut Groups, bound: bool| {
-        groups.drop_unused([arn("web")].iter(), |_| bound, false, at(0)).len()
-    };
+    let drop =
+        |groups: &mut Groups, bound: bool| groups.drop_unused([arn("web")].iter(), |_| bound, false).len();
     assert_eq!(drop(&mut groups, true), 0);
     assert!(groups.contains_key(&web));
     assert_eq!(drop(&mut groups, false), 1);

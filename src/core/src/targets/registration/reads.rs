@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Registrations, Tombstone,
+    Registrations,
     entry::{Entry, Unproven},
 };
 use crate::{
@@ -15,13 +15,7 @@ use crate::{
 impl Registrations {
     /// Takes in a read that began at `began`. Missing targets will be registered again. Returns whether somebody else
     /// has deregistered a target.
-    pub fn observed(
-        &mut self,
-        states: &BTreeMap<Target, Health>,
-        began: Moment,
-        now: Moment,
-        _keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
-    ) -> bool {
+    pub fn observed(&mut self, states: &BTreeMap<Target, Health>, began: Moment, now: Moment) -> bool {
         (self.now, self.read) = (now, Some(began));
         let shown = states.iter().map(|(target, health)| (*target, health.state)).collect();
         self.claims.read(began, shown, now);
@@ -52,7 +46,7 @@ impl Registrations {
     }
 
     /// Whether `target` is registered for this pod, and the last read shows the health of that pod.
-    pub fn is_told_by(&self, target: &Target, uid: &Uid, _began: Moment) -> bool {
+    pub fn is_told_by(&self, target: &Target, uid: &Uid) -> bool {
         let health = self.claims.health(target, PodMark::of(uid));
         let own = self.owner(target).is_some_and(|owner| owner == uid);
         own && health.is_some() && health == self.claims.reads().health(target)
@@ -95,12 +89,7 @@ impl Registrations {
     }
 
     /// How long each target took to become healthy that is healthy for the first time since its registration.
-    pub fn grown_healthy(
-        &mut self,
-        _seen: &BTreeMap<Target, Health>,
-        _began: Moment,
-        now: Moment,
-    ) -> Vec<Duration> {
+    pub fn grown_healthy(&mut self, now: Moment) -> Vec<Duration> {
         let mut took = Vec::new();
         for (_, entry) in self.entries.iter_mut() {
             if matches!(entry.state, Some(State::Registered { health: Some(HealthState::Healthy), .. }))
@@ -124,7 +113,6 @@ impl Registrations {
     pub fn find_never_healthy(
         &mut self,
         seen: &BTreeMap<Target, Health>,
-        _began: Moment,
         long: Duration,
         was_healthy: impl Fn(&Owner) -> bool,
         now: Moment,
@@ -155,19 +143,15 @@ impl Registrations {
         found
     }
 
-    /// For each deregistered target of a pod: since when AWS no longer has it, and the hold that was requested for it.
-    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (super::Since, AskedHold)> {
+    /// For each deregistered target of a pod: when AWS accepted the deregistration, and the hold that was requested for
+    /// the target.
+    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Moment, AskedHold)> {
         let mark = PodMark::of(uid);
         self.entries.of_pod(mark).filter_map(move |(_, entry)| match entry.state {
             Some(State::Draining(draining)) if draining.pod() == mark => {
-                Some((super::Since::Here { at: draining.accepted()?, after: None }, entry.asked))
+                Some((draining.accepted()?, entry.asked))
             }
             _ => None,
         })
-    }
-
-    /// The targets of a pod that only the ledger shows as deregistered. Always empty.
-    pub fn said_out_of(&self, _uid: &Uid) -> impl Iterator<Item = &Target> {
-        std::iter::empty()
     }
 }
