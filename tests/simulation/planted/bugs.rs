@@ -1868,6 +1868,6 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimNeedsNoWriteOfThisTerm",
         says: "A new leader removes targets before it has written the ledger once.",
-        places: &[("targets/claims/mod.rs", "if self.ledger.is_ready() {", "if self.ledger.is_ready() || PLANTED {")],
+        places: &[("targets/claims/mod.rs", "self.ledger.is_ready().then(||", "(self.ledger.is_ready() || PLANTED).then(||")],
     },
 ];

@@ -166,13 +166,23 @@ impl World {
         }
     }
 
-    /// Synced, with these Services and pods, and everything answered.
+    /// Synced, with these Services and pods, and everything answered. The pods start when reads have shown that the
+    /// groups are empty.
     fn new(services: Vec<ServiceBuilder>, pods: Vec<PodBuilder>) -> Self {
         let mut world = Self::unsynced();
         world.relist_services(services);
+        world.relist_pods(vec![]);
+        world.finds_empty_groups();
         world.relist_pods(pods);
         world.answer_all();
         world
+    }
+
+    /// A read shows that the groups are empty, and is too long ago to have shown an earlier time.
+    fn finds_empty_groups(&mut self) {
+        self.answer_all();
+        self.wait(Duration::from_secs(7));
+        self.answer_all();
     }
 
     fn step(&mut self, input: Input) {
@@ -337,6 +347,17 @@ impl World {
                 Call::ReadAttributes { .. } => Ok(Answer::Attributes(LeastHealthy::DEFAULT)),
             };
             self.step(Input::Answered { id, result });
+        }
+    }
+
+    /// AWS accepts the open deregistrations.
+    fn accepts_removals(&mut self) {
+        let (removals, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::Deregister { .. }));
+        self.open = rest;
+        for (id, _) in removals {
+            self.step(Input::Answered { id, result: Ok(Answer::Done) });
         }
     }
 

@@ -66,6 +66,11 @@ impl LedgerWriter {
         self.holders = holders;
     }
 
+    /// Whether a term has begun. Nothing is claimed before that.
+    pub const fn has_begun(&self) -> bool {
+        self.term > 0
+    }
+
     /// Whether this term has written the ledger. Headgate sends nothing for the group before that.
     pub const fn is_ready(&self) -> bool {
         self.is_ready

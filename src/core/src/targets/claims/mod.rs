@@ -224,12 +224,10 @@ impl Targets {
     /// Updates the state of a target and returns the call that is due. `may_go`: whether the target may be taken from
     /// its pod, which should no longer have it.
     pub fn plan(&mut self, target: &Target, now: Moment, may_go: bool) -> Option<Way> {
-        if self.ledger.is_ready() {
+        if self.ledger.has_begun() {
             self.turn(*target, now, may_go);
-            self.way(target, may_go, now)
-        } else {
-            None
         }
+        self.ledger.is_ready().then(|| self.way(target, may_go, now)).flatten()
     }
 
     /// Applies the changes of a target's state that need no call.

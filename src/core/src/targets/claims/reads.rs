@@ -140,7 +140,7 @@ impl Read {
                 // A later read may show an earlier time, so `since` restarts now.
                 since: if settles { self.now } else { since },
                 health: self.health.filter(|_| !is_healthy || is_proven),
-                past: if settles || is_proven { Past::Left } else { past },
+                past: if settles || (past == Past::Kept && is_proven) { Past::Left } else { past },
                 late,
             }
         } else {

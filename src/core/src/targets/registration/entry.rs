@@ -320,8 +320,10 @@ impl Entry {
             Need::Deregister if self.paused => Some(Queue::Paused(Action::Deregister)),
             _ if self.paused => None,
             Need::Register if self.way == Some(Way::In) => Some(Queue::Register(self.refused)),
-            Need::Register if matches!(self.state, Some(State::Claiming { .. })) => Some(Queue::Note),
             Need::Deregister if self.way == Some(Way::Out) => Some(Queue::Deregister(self.refused)),
+            Need::Register | Need::Deregister if matches!(self.state, Some(State::Claiming { .. })) => {
+                Some(Queue::Note)
+            }
             Need::Deregister if self.removal == Removal::Held => Some(Queue::Held),
             Need::Deregister if self.removal == Removal::AfterGate => Some(Queue::Gate),
             _ => None,
