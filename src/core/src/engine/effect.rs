@@ -51,6 +51,9 @@ pub enum Effect {
     Shows(Picture),
     /// AWS has accepted the deregistration of every target of this deleted TargetBinding: remove its finalizer.
     Released(ObjectKey, Uid),
+    /// A leader of this term has written a ledger, and this replica leads with an earlier one. If this replica holds the
+    /// Lease, somebody has deleted the Lease: give it a later term.
+    Outdated(u64),
     /// This namespace is selected now, or no longer. Sent only if Headgate selects namespaces by their labels.
     Selected(Arc<str>, bool),
 }

@@ -158,7 +158,9 @@ impl Engine {
     }
 
     fn take_over_group(&mut self, arn: &TargetGroupArn, stored: Option<&StoredLedger>, now: Moment) {
-        self.groups.make(arn).take_over(stored, now);
+        if let Some(later) = self.groups.make(arn).take_over(stored, now) {
+            self.out.put(Effect::Outdated(later));
+        }
         self.govern(arn, now);
         self.settle_naming(arn, now);
         self.reports.touch_group(arn);

@@ -273,6 +273,11 @@ impl Engine {
         self.out.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
     }
 
+    /// Whether no call or write of a ledger of this term can take effect late. A successor may then act immediately.
+    pub fn is_settled(&self) -> bool {
+        self.leader.is_some() && self.groups.values().all(|group| group.registrations().is_settled())
+    }
+
     /// Passes the changes of the index on to the target groups and the other parts.
     fn absorb(&mut self, changes: Changes, now: Moment) {
         for gone in &changes.gone {

@@ -7,7 +7,8 @@
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Effect, Engine, Input, Leadership, Moment, Reason, Request, model::Transition, view::Picture,
+    Effect, Engine, Input, Leadership, Moment, Reason, Request, leadership::lease::LeaseTerm,
+    model::Transition, view::Picture,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -97,6 +98,7 @@ impl Owner {
                 && (calls.is_empty() || by <= now)
             {
                 info!(unanswered = calls.len(), "the engine has stopped");
+                self.authority.ends(calls.is_empty() && self.engine.is_settled());
                 return Ok(());
             }
             let idle = now + IDLE;
@@ -190,10 +192,9 @@ impl Owner {
             if before.is_some() {
                 self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
             }
-            // This counts the terms of this replica alone. Only an engine with the feature `claims` reads it: before a
-            // release has that, the changes of holder of the Lease must be passed here.
-            if let Some(term) = number {
-                self.step(Input::Leadership(Leadership::Leading { term }), number, calls, leaving);
+            if let Some(LeaseTerm { transitions, is_settled, .. }) = present {
+                let leading = Leadership::Leading { term: transitions.into(), is_settled };
+                self.step(Input::Leadership(leading), number, calls, leaving);
             }
             self.metrics.leads(number.is_some());
         }
@@ -241,6 +242,7 @@ impl Owner {
             Effect::Released(key, uid) => {
                 self.views.released.insert(key, uid);
             }
+            Effect::Outdated(later) => self.authority.is_outdated(later),
             Effect::Selected(namespace, selected) => {
                 let selection = if selected { Selection::Selected } else { Selection::Left(Instant::now()) };
                 self.views.selections.insert(namespace, selection);

@@ -39,7 +39,7 @@ use crate::{
     },
     metrics::Metrics,
     runtime::{
-        authority::{Standing, Stranger},
+        authority::{Ledgers, Standing, Stranger},
         clock::Clock,
         outage::{Outage, Spelled, What},
     },
@@ -47,6 +47,9 @@ use crate::{
 
 /// A watch of the Lease is opened again after this many seconds. A gap loses nothing.
 const WATCH_SECONDS: u32 = 20;
+
+/// The annotation of a released Lease whose last holder had no call or write in flight.
+const SETTLED: &str = "headgate.dev/settled";
 
 type Watching = BoxStream<'static, kube::Result<WatchEvent<Object>>>;
 
@@ -75,6 +78,8 @@ pub struct Election {
     object: Option<Object>,
     clock: Clock,
     tell: watch::Sender<Standing>,
+    /// What the engine reports about the ledgers.
+    ledgers: watch::Receiver<Ledgers>,
     metrics: Arc<Metrics>,
     outage: Outage,
     /// The request that fails. Success of another request does not end the failure.
@@ -84,14 +89,14 @@ pub struct Election {
 }
 
 impl Election {
-    /// A candidate that publishes its state through `tell`. No other task should use `client`. `handover` belongs to
+    /// A candidate that publishes its state through `tell` and learns about the ledgers from `ledgers`. No other task should use `client`. `handover` belongs to
     /// the namespace of the Lease.
     pub fn new(
         client: Client,
         options: Options,
         handover: Handover,
         clock: Clock,
-        tell: watch::Sender<Standing>,
+        (tell, ledgers): (watch::Sender<Standing>, watch::Receiver<Ledgers>),
         metrics: Arc<Metrics>,
     ) -> Self {
         let api = Api::namespaced(client, &options.namespace);
@@ -104,6 +109,7 @@ impl Election {
             object: None,
             clock,
             tell,
+            ledgers,
             metrics,
             outage: Outage::default(),
             fails: None,
@@ -145,9 +151,13 @@ impl Election {
                 event = next(&mut watching) => self.observe(event, &mut watching),
                 ended = proofs.next() => self.judge(&ended),
                 () = self.clock.sleep_until(due) => {}
+                Ok(()) = self.ledgers.changed() => {
+                    let Ledgers { later_term, .. } = *self.ledgers.borrow_and_update();
+                    self.machine.outdated(later_term, self.clock.now());
+                }
                 () = retired.cancelled(), if leave_by.is_none() => {
                     let now = self.clock.now();
-                    self.machine.leave(now);
+                    self.machine.leave(self.ledgers.borrow().are_settled, now);
                     leave_by = Some(now + self.options.timing.request_timeout() * 2);
                 }
             }
@@ -383,6 +393,11 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
             *known = format!("{known}; {before}");
         }
     }
+    if claim.is_settled {
+        object.annotations_mut().insert(SETTLED.to_owned(), "true".to_owned());
+    } else {
+        object.annotations_mut().remove(SETTLED);
+    }
     let now = MicroTime(Timestamp::now());
     resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
@@ -408,6 +423,7 @@ pub(super) fn read(object: &Object) -> Stored {
         record: Record {
             holder: spec.holder_identity.filter(|holder| !holder.is_empty()).map(Into::into),
             duration: seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            is_settled: object.annotations().get(SETTLED).is_some_and(|value| value == "true"),
             transitions: spec.lease_transitions.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
             acquired: text(spec.acquire_time),
             renewed: text(spec.renew_time),
@@ -425,6 +441,7 @@ mod tests {
             holder: holder.map(Arc::from),
             duration: Duration::from_secs(15),
             transitions: 2,
+            is_settled: false,
             acquired_now: false,
             rests: Vec::new(),
         }

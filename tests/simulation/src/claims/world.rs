@@ -742,7 +742,8 @@ impl World {
         let take_over = |group: usize| {
             let found = Option::<(LedgerVersion, Content)>::clone(&self.ledgers[group].content);
             let mut targets = Targets::new(self.shape.delays());
-            targets.begin(self.term, found, settled).then_some(targets)
+            targets.begin(self.term);
+            targets.found(found, settled, moment(self.now)).then_some(targets)
         };
         let groups: Option<Vec<Targets>> = (0..self.shape.groups()).map(take_over).collect();
         self.leaders[0] = groups.map(|groups| Leader::new(self.term, settled, groups, self.pods));

@@ -46,14 +46,25 @@ pub struct LedgerWriter {
     in_flight: Option<(RequestId, InFlight)>,
     /// Whether this term has written the ledger.
     is_ready: bool,
+    /// Whether a later term has written the ledger. This term then asks for nothing any more.
+    is_outdated: bool,
     /// The namespaces that hold the group.
     holders: BTreeSet<Arc<str>>,
 }
 
 impl LedgerWriter {
-    /// A ledger that was found in this version and that this term has not written yet.
-    pub const fn new(term: u64, version: Option<LedgerVersion>, holders: BTreeSet<Arc<str>>) -> Self {
-        Self { term, version, is_known: true, written: None, in_flight: None, is_ready: false, holders }
+    /// A ledger that this term has neither read nor written.
+    pub const fn new(term: u64) -> Self {
+        Self {
+            term,
+            version: None,
+            is_known: false,
+            written: None,
+            in_flight: None,
+            is_ready: false,
+            is_outdated: false,
+            holders: BTreeSet::new(),
+        }
     }
 
     /// The namespaces that hold the group.
@@ -123,7 +134,7 @@ impl LedgerWriter {
     /// The request that is due, so that the ledger gets these claims.
     pub fn next(&self, claims: Claims) -> Option<Request> {
         let desired = Content { term: self.term, claims, holders: self.holders.clone() };
-        if self.in_flight.is_some() || self.written.as_ref() == Some(&desired) {
+        if self.in_flight.is_some() || self.is_outdated || self.written.as_ref() == Some(&desired) {
             return None;
         }
         if !self.is_known {
@@ -176,11 +187,15 @@ impl LedgerWriter {
     pub(super) fn found(&mut self, found: Option<(LedgerVersion, Content)>) -> Loaded {
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
         if content.term > self.term {
-            self.is_ready = false;
+            (self.is_ready, self.is_outdated) = (false, true);
             return Loaded::LaterTerm;
         }
         (self.version, self.is_known) = (version, true);
-        if self.is_ready { Loaded::Again(content.claims) } else { Loaded::First(content.claims) }
+        if self.is_ready {
+            return Loaded::Again(content.claims);
+        }
+        self.holders = content.holders;
+        Loaded::First(content.claims)
     }
 
     /// A watch has shown this version. `None`: the ledger was deleted. Ignored while a write is in flight, because that

@@ -77,7 +77,7 @@ impl Targets {
     pub const fn new(delays: Delays) -> Self {
         Self {
             delays,
-            ledger: LedgerWriter::new(0, None, BTreeSet::new()),
+            ledger: LedgerWriter::new(0),
             wanted: BTreeMap::new(),
             states: BTreeMap::new(),
             bindings: BTreeMap::new(),
@@ -87,14 +87,10 @@ impl Targets {
         }
     }
 
-    /// Begins a term. `found`: the ledger of the group, if there is one. A call of the term before may take effect until
-    /// `settled`. Returns false if a later term has written the ledger, so that this term does not continue.
-    pub fn begin(&mut self, term: u64, found: Option<(LedgerVersion, Content)>, settled: Moment) -> bool {
-        let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
-        self.ledger = LedgerWriter::new(term, version, content.holders);
+    /// Begins a term with this number. [`Self::found`] gets the ledger of the group next.
+    pub fn begin(&mut self, term: u64) {
+        self.ledger = LedgerWriter::new(term);
         (self.states, self.expelled) = (BTreeMap::new(), BTreeSet::new());
-        self.inherit(content.claims, settled);
-        content.term <= term
     }
 
     /// Sets which pod should have this target.
@@ -391,8 +387,9 @@ impl Targets {
         foreign
     }
 
-    /// Takes in the ledger, from a separate request or from a list of all ledgers. Returns false if a later term has
-    /// written it, so that this term does not continue.
+    /// Takes in the ledger, from a separate request or from a list of all ledgers. A call of the term before may take
+    /// effect until `settled`. Returns false if a later term has written the ledger: this term sends nothing for the
+    /// group any more.
     pub fn found(&mut self, found: Option<(LedgerVersion, Content)>, settled: Moment, now: Moment) -> bool {
         match self.ledger.found(found) {
             Loaded::LaterTerm => return false,

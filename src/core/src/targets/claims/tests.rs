@@ -51,7 +51,8 @@ impl Stage {
     fn begin(inherited: &[(u8, &str)], settled: u64) -> Self {
         let found = Some((version(1), Content { term: 1, claims: claims(inherited), ..Content::default() }));
         let mut targets = Targets::new(DELAYS);
-        assert!(targets.begin(2, found, at(settled)));
+        targets.begin(2);
+        assert!(targets.found(found, at(settled), at(100)));
         let mut stage = Self { targets, now: 100, requests: 0 };
         stage.write();
         stage

@@ -104,15 +104,17 @@ impl Group {
     }
 
     /// Takes the group over with this ledger, if there is one. Reads the group now, and again when a read cannot be
-    /// older than the takeover.
-    pub fn take_over(&mut self, stored: Option<&StoredLedger>, now: Moment) {
+    /// older than the takeover. Returns the term that has written the ledger, if that term is later than this one.
+    pub fn take_over(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Option<u64> {
         let read = self.registrations.read_ledger(stored, now);
         if read.is_ok() {
             self.inherited = Some(now);
             self.observation.await_within(now, Duration::ZERO);
             self.pace.changed(now);
         }
-        self.ledger_trouble(read.err().map(|error| (Reason::LedgerUnreadable, error.to_string())));
+        let (later, error) = read.map_or_else(|error| (None, Some(error)), |later| (later, None));
+        self.ledger_trouble(error.map(|error| (Reason::LedgerUnreadable, error.to_string())));
+        later
     }
 
     /// Advances the time. Returns whether held deregistrations are due now.

@@ -144,6 +144,11 @@ impl Registrations {
         (self.term, self.settled) = (term, at + late);
     }
 
+    /// Whether nothing of this term or of the one before can take effect late.
+    pub fn is_settled(&self) -> bool {
+        self.claims.is_settled() || (self.is_empty() && !self.has_ledger())
+    }
+
     /// Sets the owner of a target, or the bindings through which the owner has it. `of_the_pod`: whether the cause is
     /// the pod, not the configuration.
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {

@@ -65,12 +65,18 @@ impl Registrations {
     }
 
     /// Takes in the ledger of the group, from a list or after [`LedgerRequest::Load`]. `None`: there is no ledger.
-    pub fn read_ledger(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Result<(), LedgerError> {
+    /// Returns the term that has written it, if that term is later than this one.
+    pub fn read_ledger(
+        &mut self,
+        stored: Option<&StoredLedger>,
+        now: Moment,
+    ) -> Result<Option<u64>, LedgerError> {
         let opened = stored.map(|stored| Ok((stored.version.clone(), stored.open()?.1))).transpose();
         match opened {
             Ok(found) => {
-                self.take_in(found, now);
-                Ok(())
+                let term = found.as_ref().map(|(_, content): &(_, Content)| content.term);
+                let continues = self.take_in(found, now);
+                Ok(term.filter(|_| !continues))
             }
             Err(error) => {
                 self.stored.unreadable = Some(now + LOOK_AGAIN);
@@ -79,17 +85,17 @@ impl Registrations {
         }
     }
 
-    fn take_in(&mut self, found: Option<(LedgerVersion, Content)>, now: Moment) {
+    fn take_in(&mut self, found: Option<(LedgerVersion, Content)>, now: Moment) -> bool {
         self.now = self.now.max(now);
         self.stored.unreadable = None;
-        if std::mem::replace(&mut self.has_begun, true) {
-            self.claims.found(found, self.settled, now);
-        } else {
-            self.claims.begin(self.term, found, self.settled);
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.claims.begin(self.term);
         }
+        let continues = self.claims.found(found, self.settled, now);
         self.holders.read(self.claims.ledger().holders());
         self.stored.touch();
         self.note_inherited(now);
+        continues
     }
 
     /// Handles the end of [`LedgerRequest::Load`]. Returns whether `id` is the request in flight.
