@@ -2,7 +2,6 @@
 
 use headgate_core::{
     Cause, Input, Leadership,
-    ledger::Noted,
     model::{
         GateFacts, HealthState, LeavingFacts, PodFacts, Readiness, ServiceFacts, WallTime,
         gate::Shown,
@@ -16,8 +15,7 @@ use crate::objects::{pod, service};
 use crate::words::{forbidden, ip, no_answer};
 
 /// All of them.
-pub const ALL: [Case; 13] = [
-    a_removal_of_the_leader_before,
+pub const ALL: [Case; 12] = [
     a_pod_that_is_out_by_the_word_of_the_leader_before_alone,
     a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_read,
     a_pod_that_the_leader_before_had_at_another_address,
@@ -42,18 +40,6 @@ fn taken_out() -> Result<(Stage, PodFacts), String> {
     stage.shows(1, &[]);
     stage.expect_removed(&[1])?;
     Ok((stage, other))
-}
-
-/// A pod that is asked to leave is out already, by the word of the leader before: it may still be sent to for a while.
-fn a_removal_of_the_leader_before() -> Result<(), String> {
-    let mut stage = Stage::new(&[(1, Noted::Removed)]);
-    stage.service(service("web"));
-    stage.pods(&[pod("other", 1)]);
-    stage.passes(120 * SECOND);
-    stage.lead();
-    stage.asks(pod("other", 1));
-    stage.passes(SECOND);
-    expect("whether it may go at once", &stage.lets_go(), &false)
 }
 
 /// A pod was taken out by the leader before, for another reason, and is asked to leave: that it is out is noted when a read
@@ -108,7 +94,7 @@ fn a_pod_that_is_out_by_the_word_of_the_leader_before_as_long_as_nothing_can_be_
 /// the watch may be behind, so its eviction is noted first.
 fn a_pod_that_the_leader_before_had_at_another_address() -> Result<(), String> {
     for ips in [vec![], vec![ip(5)]] {
-        let mut stage = Stage::new(&[(1, Noted::Registered)]);
+        let mut stage = Stage::new(&[1]);
         stage.service(service("web"));
         stage.pods(&[PodFacts { ips: ips.clone(), ..pod("other", 1) }, pod("other", 2)]);
         stage.lead();
@@ -214,7 +200,7 @@ fn that_a_pod_may_go_by_a_clock_that_is_behind() -> Result<(), String> {
 /// and it does not know what the leader has taken out. It leaves their evictions to the leader, and lets the one go that
 /// nothing tells of.
 fn pods_that_a_standby_cannot_judge() -> Result<(), String> {
-    let mut stage = Stage::new(&[(6, Noted::Registered)]);
+    let mut stage = Stage::new(&[6]);
     let mut ready_alone = service("web");
     ready_alone.policy.set(REGISTER_WHEN, "ready");
     stage.service(ready_alone);
@@ -245,7 +231,7 @@ fn a_pod_that_was_bound_while_the_watches_of_a_standby_were_cut() -> Result<(), 
     let pods = [pod("other", 1), pod("other", 2)];
     stage.pods(&pods);
     stage.passes(SECOND);
-    stage.another_notes(&[(1, Noted::Registered)]);
+    stage.another_claims(&[1]);
     stage.pods(&pods);
     stage.passes(SECOND);
     let left: Vec<u8> = (1..=2).filter(|last| stage.waits(*last)).collect();

@@ -7,7 +7,6 @@ use std::{
 
 use headgate_core::{
     Cause, Change, Input, Leadership,
-    ledger::Noted,
     model::{
         GateFacts, Health, HealthState, LeavingFacts, NodeFacts, PodFacts, Readiness, ServiceFacts, Target,
         TargetPort,
@@ -152,8 +151,8 @@ fn a_pod_that_starts_where_the_leader_before_has_registered_it() -> Result<(), S
         passed_over: PassedOver { by_all: true, ..PassedOver::default() },
         ..pod("web", 1)
     };
-    for (noted, is_kept_out) in [(Noted::Registered, false), (Noted::Removed, true)] {
-        let mut stage = Stage::new(&[(1, noted)]);
+    for (claimed, is_kept_out) in [(&[1][..], false), (&[], true)] {
+        let mut stage = Stage::new(claimed);
         stage.service(ready_alone.clone());
         stage.apply(beside.clone());
         stage.pods(&[PodFacts { ips: vec![], ..its.clone() }]);
@@ -161,7 +160,7 @@ fn a_pod_that_starts_where_the_leader_before_has_registered_it() -> Result<(), S
         stage.lead();
         stage.pod(its.clone());
         let is_out = stage.engine.apart().get(&its.key).is_some_and(|apart| apart.node_goes);
-        expect(&format!("whether it is kept out, noted as {noted:?}"), &is_out, &is_kept_out)?;
+        expect(&format!("whether it is kept out, claimed: {claimed:?}"), &is_out, &is_kept_out)?;
     }
     Ok(())
 }

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use headgate_core::{
     Cause,
-    ledger::Noted,
     model::{GateFacts, Health, HealthState, PodFacts, ServiceFacts, Target, Uid, gate::Shown},
 };
 
@@ -31,7 +30,7 @@ pub const ALL: [Case; 10] = [
 
 /// The removal of a stale target waits for the end of a pause; meanwhile a Service that selects its pod becomes doubtful.
 fn a_doubt_that_comes_late() -> Result<(), String> {
-    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    let mut stage = Stage::new(&[1]);
     stage.service(paused());
     stage.pods(&[pod("api", 1)]);
     stage.lead();
@@ -45,7 +44,7 @@ fn a_doubt_that_comes_late() -> Result<(), String> {
 /// While another replica leads a pod goes, then another one has its address for a moment: what the ledger says of the first
 /// goes at once.
 fn a_target_at_which_another_pod_was_for_a_moment() -> Result<(), String> {
-    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    let mut stage = Stage::new(&[1]);
     stage.service(service("web"));
     stage.pods(&[pod("web", 1)]);
     stage.goes(&pod("web", 1));
@@ -59,7 +58,7 @@ fn a_target_at_which_another_pod_was_for_a_moment() -> Result<(), String> {
 /// The ledger has a target of a pod that nobody here has seen; a pod of a paused Service went from its address. It may as
 /// well be another Service's, which is not paused.
 fn a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one() -> Result<(), String> {
-    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    let mut stage = Stage::new(&[1]);
     stage.service(paused());
     stage.apply(service("api"));
     stage.pods(&[]);
@@ -150,7 +149,7 @@ fn a_gate_that_opens_for_what_cannot_be_read() -> Result<(), String> {
 
 /// A pod's health cannot be read, and that AWS took its registration only the ledger says: its gate stays closed.
 fn a_gate_of_whose_registration_only_the_ledger_tells() -> Result<(), String> {
-    let mut stage = Stage::new(&[(1, Noted::Registered)]);
+    let mut stage = Stage::new(&[1]);
     stage.service(service("web"));
     stage.pods(&[PodFacts { gate: Some(Box::default()), ..pod("web", 1) }]);
     stage.lead();

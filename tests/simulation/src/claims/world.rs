@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use headgate_core::{
-    Target,
     ledger::{LedgerVersion, PodMark},
     model::HealthState,
     targets::claims::{Content, Outcome, Request, State, Targets, Wanted, Way},

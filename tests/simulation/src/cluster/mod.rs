@@ -370,13 +370,6 @@ impl Cluster {
             && self.last_at.get(ip) == Some(uid)
     }
 
-    /// The same of one whose node is there and well.
-    pub fn keeps(&self, ip: &IpAddr, uid: &Uid, told: Moment) -> bool {
-        let pod = self.pods.values().find(|pod| pod.uid == *uid);
-        let is_well = |node: &Arc<str>| self.nodes.contains_key(node) && !self.not_ready.contains_key(node);
-        self.has_kept(ip, uid, told) && pod.is_some_and(|pod| pod.node.as_ref().is_some_and(is_well))
-    }
-
     /// Whether a pod, also one that ends, is the only one that shows its address, and has it.
     pub fn is_alone(&self, pod: &PodFacts) -> bool {
         let shows = |other: &PodFacts| other.uid != pod.uid && !other.finished && other.ips == pod.ips;

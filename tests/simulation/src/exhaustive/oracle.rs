@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use headgate_core::{
     Call, Cause,
-    ledger::{Noted, PackedLedger, PodMark},
+    ledger::{PackedLedger, PodMark},
     model::{Moment, ObjectKey, PodFacts, Target},
     requests::Request,
 };
@@ -56,9 +56,9 @@ pub fn may_send(truth: &Truth<'_>, replica: &Replica, request: &Request) -> Resu
             if !told_at(replica, &item.target).any(|pod| pod.uid == item.uid) {
                 return Err(format!("{} is registered, and does not live", item.pod.name));
             }
-            let said = truth.ledger.and_then(|packed| read(packed).get(&item.target));
+            let said = truth.ledger.and_then(|packed| read(packed).get(&item.target).map(|claim| claim.pod));
             match said {
-                Some((noted, mark)) if noted != Noted::Removed && mark == PodMark::of(&item.uid) => Ok(()),
+                Some(mark) if mark == PodMark::of(&item.uid) => Ok(()),
                 _ => Err(format!("{} is registered, and the ledger says {said:?}", item.pod.name)),
             }
         }),

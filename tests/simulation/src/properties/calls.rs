@@ -67,17 +67,8 @@ impl Properties {
                 self.askers.insert(key, sender);
             } else {
                 self.deregisters(group, item, scene)?;
-                let by_what_is_written = matches!(
-                    item.reason,
-                    Cause::NotSelected
-                        | Cause::PortChanged
-                        | Cause::BindingRemoved
-                        | Cause::StaleTarget
-                        | Cause::ForeignTarget
-                        | Cause::TargetReappeared
-                );
                 let (at, of) = (scene.now, item.uid.clone());
-                self.taken_out.insert(key, TakenOut { at, of, by: sender, for_the_pod: !by_what_is_written });
+                self.taken_out.insert(key, TakenOut { at, of, by: sender });
             }
             self.is_not_paused(group, item, scene)?;
         }
@@ -153,7 +144,6 @@ impl Properties {
                     format!("{target} is registered in {name}, and nothing selects its pod"),
                 );
             }
-            self.puts_back(group, item, scene)?;
         }
         self.asked.insert(((group.clone(), target), item.uid.clone()), scene.now);
         Ok(())
@@ -213,9 +203,7 @@ impl Properties {
         };
         // What AWS still has for the pod before goes first, so that nobody takes its health for that of the next one.
         let is_of_before = |wanted: &&Wanted<'_>| {
-            cfg!(feature = "claims")
-                && wanted.pod.uid != item.uid
-                && !self.asked.contains_key(&(key.clone(), wanted.pod.uid.clone()))
+            wanted.pod.uid != item.uid && !self.asked.contains_key(&(key.clone(), wanted.pod.uid.clone()))
         };
         let is_its_own = |wanted: &&Wanted<'_>| is_registered(wanted) && !is_of_before(wanted);
         match wanted.iter().filter(is_its_own).find(|wanted| wanted.target == target) {

@@ -1,13 +1,10 @@
 //! Where a world ends when its faults have stopped.
 
-use headgate_core::{
-    ledger::{Noted, PodMark},
-    model::{
-        LeavingFacts, NodeFacts, PodFacts, Target, TargetGroupArn,
-        gate::Shown,
-        policy::{GATE_WHEN_UNUSED, OWNERSHIP},
-        signal::{DISRUPTED, DYING},
-    },
+use headgate_core::model::{
+    LeavingFacts, NodeFacts, PodFacts, Target, TargetGroupArn,
+    gate::Shown,
+    policy::{GATE_WHEN_UNUSED, OWNERSHIP},
+    signal::{DISRUPTED, DYING},
 };
 
 use super::{Properties, Scene, broken};
@@ -133,11 +130,8 @@ fn ledger(arn: &TargetGroupArn, scene: &Scene<'_>) -> Result<(), String> {
     }
     let asked = scene.asked(arn);
     let Some((_, ledger)) = scene.store.all().find(|(group, _)| *group == arn) else { return Ok(()) };
-    for (target, noted, mark) in ledger.iter().filter(|(target, ..)| !ours.contains(target)) {
-        let there = |pod: &PodFacts| PodMark::of(&pod.uid) == mark || pod.ips.contains(&target.ip);
-        let is_wanted = asked.iter().any(|asked| asked.target == *target);
-        let may_come_back = noted == Noted::Removed && scene.cluster.pods.values().any(there);
-        if !is_wanted && !may_come_back {
+    for target in ledger.keys().filter(|target| !ours.contains(target)) {
+        if !asked.iter().any(|asked| asked.target == *target) {
             return broken(NAME, format!("{target} is in the ledger of {name}, and nowhere else"));
         }
     }
