@@ -125,6 +125,9 @@ impl Groups {
     /// Headgate sent to AWS and what AWS showed.
     pub fn after_term(before: &Self, wanted: impl Iterator<Item = Ownership>) -> Self {
         let mut after = Self::new(before.settings);
+        for arn in before.all.keys() {
+            after.make(arn);
+        }
         for ownership in wanted {
             let arn = ownership.through.last.group.clone();
             after.make(&arn).registrations.want(ownership, false);
