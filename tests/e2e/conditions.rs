@@ -62,7 +62,7 @@ fn a_binding_says_that_another_claims_its_targets_until_one_gives_way() {
         let running = s.wait_registered(&group, "mine", 1, 8080).await;
         s.cluster.service("web", "mine", http_port(), Some(&group.name)).await;
         for name in ["mine", "web"] {
-            s.cluster.wait_warning(name, "TargetClaimedTwice", "also binds it").await;
+            s.cluster.wait_warning(name, "TargetClaimedTwice", "is also bound to").await;
         }
         wait_condition(&s, "Conflict", "True TargetClaimedTwice").await;
         wait_condition(&s, "Ready", "True AsExpected").await;

@@ -139,7 +139,7 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
             .await;
         }
         // The same reason is also where the pod's owner looks first.
-        s.cluster.wait_warning("named", "InvalidBinding", "port \"nope\", so no target").await;
+        s.cluster.wait_warning("named", "InvalidBinding", "port \"nope\" for target group").await;
         s.cluster.wait_gates("named", 1, "False", "InvalidBinding").await;
         assert_eq!(explain(&s, &headgate, "named").await["gate"]["word"]["reason"], "InvalidBinding");
         // One for the pod, and one for the Service that cannot be applied.
@@ -147,7 +147,7 @@ fn a_pod_that_is_no_target_is_told_why_with_the_word_of_the_event() {
         s.cluster.wait_gates("bad", 1, "False", "InvalidBinding").await;
         let said = explain(&s, &headgate, "plain").await;
         let why = said["nowhere"]["message"].as_str().unwrap();
-        assert!(why.contains("without that annotation these Services do: plain"), "{why}");
+        assert!(why.contains("these Services select the pod, but lack the annotation: plain"), "{why}");
         let (code, said) = ask(&s, &headgate, "nobody", &[]).await;
         assert!(
             code == Some(1) && said.contains("PodDeleted") && said.contains("there is no pod nobody"),
@@ -293,7 +293,7 @@ fn a_service_a_targetbinding_and_a_node_are_explained_with_all_their_targets() {
         let part = format!("Pod  {}/web", s.cluster.namespace);
         let said = wait_said(&s, &headgate, &node, |said| said.contains(&part)).await;
         assert!(
-            said.contains(": PodSelected: AWS has accepted its registration; AWS says healthy"),
+            said.contains(": PodSelected: AWS has accepted the registration; AWS says healthy"),
             "{said}"
         );
         for nobody in ["svc/nobody", "targetbinding/nobody", "node/nobody"] {

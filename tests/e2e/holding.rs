@@ -53,7 +53,7 @@ on_real_nodes! {
         assert_eq!(headgate.metric(&count).await, Some(2.0));
         s.cluster.wait_warning("short", "HoldTooShort", "s after deregistration").await;
         s.cluster.wait_warning("forced", "HoldTooShort", "pod stopped").await;
-        s.cluster.wait_warning("web", "HoldTooShort", "See its Event HoldTooShort").await;
+        s.cluster.wait_warning("web", "HoldTooShort", "See the pod's Event HoldTooShort").await;
         assert!(s.cluster.warnings("held").await.is_empty());
         let told = |name: &str| {
             let pod = format!("{}/{name}", s.cluster.namespace);

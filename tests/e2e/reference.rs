@@ -145,7 +145,7 @@ fn the_api_reference_lists_every_field_as_the_definitions_describe_it() {
 #[test]
 fn the_page_on_limits_lists_every_limit() {
     let mut table = String::from("\n| what | at most | beyond the limit |\n|---|---|---|\n");
-    for limits::Limit { what, most, unit, effect } in limits::ALL {
+    for limits::Limit { what, most, unit, effect, .. } in limits::ALL {
         let what: Vec<String> = what
             .split(' ')
             .map(|word| if word.contains('/') { format!("`{word}`") } else { word.to_owned() })

@@ -47,7 +47,7 @@ on_real_nodes! {
         let count = format!("headgate_never_healthy_targets{{target_group=\"{}\"}}", group.name);
         wait::until_equal("three are counted", &Some(3.0), || headgate.metric(&count)).await;
         for name in ["silent", "crashing", "unpullable"] {
-            s.cluster.wait_warning(name, "NeverHealthy", "Check its containers").await;
+            s.cluster.wait_warning(name, "NeverHealthy", "Check containers").await;
         }
         let container = async |name: &str| {
             let status = s.cluster.api::<Pod>().get(name).await.unwrap().status.unwrap();

@@ -1,7 +1,8 @@
-//! The control API: functions that no AWS API has. JSON over HTTP on a separate socket.
+//! The control API with functions that the AWS API does not have. The control API uses JSON over HTTP on a separate
+//! socket.
 //!
-//! It reads settings, routing tables and the trace, changes the behavior at run time, and resets the stand-in. A
-//! rejected change returns 400 with `{"error": …}` and changes nothing.
+//! The control API returns settings, routing tables and the trace. The control API also changes the behavior at run
+//! time, and resets the stand-in. A rejected change returns 400 with `{"error": …}` and changes nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,20 +23,18 @@ use crate::dataplane::Dataplane;
 use crate::model::GroupSettings;
 use crate::shared::Shared;
 
-/// What the control API works with.
+/// The state, the sockets and the switch that the control API uses.
 #[derive(Debug)]
 pub struct Control {
-    /// The state.
     pub shared: Arc<Shared>,
-    /// The sockets of listeners.
     pub dataplane: Arc<Dataplane>,
-    /// Turns the AWS API on and off.
+    /// Switches the AWS API on or off.
     pub switch: Switch,
 }
 
 type Shell = State<Arc<Control>>;
 
-/// Serves until the task is cancelled.
+/// Serves the control API until the task is cancelled.
 pub async fn run(control: Arc<Control>, listener: TcpListener) {
     let router = Router::new()
         .route("/health", get(|| async { Json(json!({"status": "ok"})) }))
@@ -121,7 +120,7 @@ async fn group_settings(State(control): Shell, Path(name): Path<String>) -> Resu
     })
 }
 
-/// Merges a patch: an absent key does not change, and a key with null returns to the default of the kind.
+/// Merges a patch. An absent key does not change, and a key with null gets the default of the kind again.
 async fn change_group_settings(
     State(control): Shell,
     Path(name): Path<String>,
@@ -163,7 +162,7 @@ async fn trace(
     if query.settled {
         control.shared.trace.settled().await;
     }
-    // Adds to the trace what is due by now.
+    // Adds all events that are due by now to the trace.
     control.shared.with(|_, _| ());
     Ok(Json(control.shared.trace.page(query.since, query.limit.unwrap_or(usize::MAX))).into_response())
 }
@@ -172,7 +171,7 @@ async fn load_balancers(State(control): Shell) -> Response {
     Json(control.shared.with(|model, _| model.snapshot())).into_response()
 }
 
-/// The zones that get no new traffic. All other zones get it.
+/// The zones that get no new traffic. All other zones get new traffic.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Shift {
@@ -195,7 +194,7 @@ async fn shift(
 }
 
 async fn reset(State(control): Shell) -> Response {
-    // Both happen under one lock, so no listener can be created between them.
+    // Both changes use the same lock, so no listener can be created in between.
     let closing = control.shared.reset(|| control.dataplane.clear());
     closing.closed().await;
     control.switch.set(true).await;

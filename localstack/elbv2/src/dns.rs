@@ -1,8 +1,8 @@
-//! DNS over UDP for the names of load balancers.
+//! Serves DNS over UDP for the names of load balancers.
 //!
-//! Answers A queries with the nodes of the zones in which the node sees a healthy target, or of all zones if there is
-//! none. `ZONE.NAME` queries one zone of a load balancer. Other query types for an existing name get an empty answer.
-//! Other names get NXDOMAIN. The TTL is 60 AWS seconds, and at least one real second.
+//! The answer to an A query contains the nodes that see a healthy target. If no node sees a healthy target, the answer
+//! contains all nodes. `ZONE.NAME` queries one zone of a load balancer. Other query types for an existing name get an
+//! empty answer. Unknown names get NXDOMAIN. The TTL is 60 AWS seconds, and at least one real second.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use tokio::net::UdpSocket;
 use crate::model::Model;
 use crate::shared::Shared;
 
-/// AWS's TTL, in AWS seconds.
+/// The TTL of AWS, in AWS seconds.
 const TTL: f64 = 60.0;
 
-/// Answers until the task is cancelled.
+/// Answers queries until the task is cancelled.
 pub async fn run(shared: Arc<Shared>, socket: UdpSocket) {
     let mut buffer = [0_u8; 4096];
     loop {
         let (length, peer) = match socket.recv_from(&mut buffer).await {
             Ok(received) => received,
             Err(error) => {
-                // The next receive fails if a client has closed its socket. This socket still works.
+                // The next receive fails if a client has closed its socket. The server's socket still works.
                 tracing::debug!(%error, "cannot receive a DNS query");
                 continue;
             }
@@ -41,7 +41,7 @@ async fn send(socket: &UdpSocket, answer: &[u8], peer: SocketAddr) {
     }
 }
 
-/// The answer to a query, or `None` if the packet is not a query.
+/// Returns the answer to a query. `None`: the packet is not a query.
 fn answer(shared: &Shared, query: &[u8]) -> Option<Vec<u8>> {
     let query = Message::from_vec(query).ok()?;
     if query.metadata.message_type != MessageType::Query {
@@ -72,7 +72,7 @@ fn answer(shared: &Shared, query: &[u8]) -> Option<Vec<u8>> {
     response.to_vec().ok()
 }
 
-/// The addresses of a name, if it belongs to a load balancer.
+/// Returns the addresses of a name. `None`: the name belongs to no load balancer.
 fn addresses(model: &Model, name: &Name) -> Option<Vec<Ipv4Addr>> {
     let name = name.to_ascii().to_ascii_lowercase();
     let name = name.trim_end_matches('.');

@@ -1,7 +1,7 @@
-//! Open connections and requests by target, so that a node can end them when the model decides it.
+//! Stores open connections and requests by target, so that a node can close them when the model decides so.
 //!
-//! A flow is added under the model's lock at the moment its target is chosen. Cuts use the same lock, so a cut reaches
-//! each flow that was chosen before it.
+//! A flow is added under the model's lock at the moment when its target is chosen. Cuts use the same lock, so a cut
+//! reaches each flow that was chosen earlier.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ struct Flow {
     cut: CancellationToken,
 }
 
-/// An open flow. Its drop removes it.
+/// An open flow. Dropping the entry removes the flow.
 #[derive(Debug)]
 pub struct Entry {
     flows: Flows,
@@ -42,7 +42,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Cancelled when the node ends the flow.
+    /// Returns a token that is cancelled when the node closes the flow.
     pub fn cut(&self) -> &CancellationToken {
         &self.cut
     }
@@ -63,7 +63,7 @@ impl Flows {
         Entry { flows: self.clone(), key, number, cut }
     }
 
-    /// Ends flows.
+    /// Closes the flows that match any of the cuts.
     pub fn cut(&self, cuts: &[Cut]) {
         let open = self.open();
         for cut in cuts {

@@ -1,16 +1,16 @@
-//! The differences between the kinds of load balancer.
+//! The kinds of load balancers, and their differences.
 
-/// The two kinds of load balancer.
+/// The two kinds of load balancers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// TCP. It chooses a target for each connection.
+    /// TCP. A node chooses a target for each connection.
     Network,
-    /// HTTP. It chooses a target for each request.
+    /// HTTP. A node chooses a target for each request.
     Application,
 }
 
 impl Kind {
-    /// The name in the AWS API.
+    /// Returns the name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Network => "network",
@@ -18,7 +18,7 @@ impl Kind {
         }
     }
 
-    /// The name in an ARN.
+    /// Returns the name in an ARN.
     pub fn arn_word(self) -> &'static str {
         match self {
             Self::Network => "net",

@@ -1,13 +1,14 @@
-//! A local stand-in for AWS Elastic Load Balancing v2. It has propagation delays and connection draining, and carries
-//! real traffic.
+//! A local stand-in for AWS Elastic Load Balancing v2. The stand-in has propagation delays and connection draining, and
+//! carries real traffic.
 //!
-//! It implements the Query API (2015-12-01) over HTTP and probes targets over the network. It forwards TCP (Network
-//! Load Balancer) and HTTP/1.1 (Application Load Balancer) on loopback addresses, with one node per zone, and answers
-//! DNS queries for the names of its load balancers. Each node has its own routing table, which learns of changes late,
-//! as real nodes do.
+//! The stand-in implements the Query API (2015-12-01) over HTTP, and probes targets over the network. The stand-in
+//! forwards TCP (Network Load Balancer) and HTTP/1.1 (Application Load Balancer) on loopback addresses, with one node
+//! per zone. A DNS server answers queries for the names of the load balancers. Each node has its own routing table,
+//! which learns of changes late, as real nodes do.
 //!
-//! Layers: `model` is pure state with time as a parameter. `api`, `dataplane`, `dns` and `control` do the I/O and hold
-//! the model's lock for microseconds. `gate` checks each call before its action runs. `trace` records what happened.
+//! The crate has these layers. `model` is pure state with time as a parameter. `api`, `dataplane`, `dns` and `control`
+//! do the I/O, and hold the model's lock for microseconds. `gate` checks each call before its action runs. `trace`
+//! records all events.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {

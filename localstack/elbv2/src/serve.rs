@@ -1,4 +1,4 @@
-//! Starts the stand-in: first the sockets, then the tasks. Also stops it.
+//! Starts and stops the stand-in. The sockets are opened before the tasks start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,15 +20,15 @@ use crate::tasks::Tasks;
 /// The addresses of a running stand-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Addresses {
-    /// The AWS Query API, over HTTP.
+    /// The HTTP address of the AWS Query API.
     pub api: SocketAddr,
-    /// The control API, over HTTP.
+    /// The HTTP address of the control API.
     pub control: SocketAddr,
-    /// DNS, over UDP.
+    /// The UDP address of the DNS server.
     pub dns: SocketAddr,
 }
 
-/// Why the stand-in did not start.
+/// The reason why the stand-in did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// One of the three sockets could not be opened.
@@ -36,17 +36,17 @@ pub enum ServeError {
     Bind {
         /// The purpose of the socket.
         what: &'static str,
-        /// Its address.
+        /// The address of the socket.
         address: SocketAddr,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// Other machines could reach the nodes.
+    /// Other machines could reach the node addresses.
     #[error(
         "node addresses {0} are not within 127.0.0.0/8; give a loopback range, such as 127.101.224.0/19, or --own-network"
     )]
     NodeAddresses(ipnet::IpNet),
-    /// No subnet is given.
+    /// The settings contain no subnet.
     #[error("there is no subnet; give at least one as ID=ZONE=CIDR")]
     NoSubnet,
     /// The time scale is invalid.
@@ -63,25 +63,25 @@ pub struct Running {
 }
 
 impl Running {
-    /// The addresses of its sockets.
+    /// Returns the addresses of the sockets.
     pub fn addresses(&self) -> Addresses {
         self.addresses
     }
 
-    /// Returns the name of a task that ended early. If none does, it never returns.
+    /// Returns the name of the first task that stopped early. While all tasks run, the function waits.
     pub async fn failed(&self) -> &'static str {
         self.tasks.stop().cancelled().await;
         self.tasks.failed().unwrap_or("unknown")
     }
 
-    /// Closes all sockets, cuts all connections, and waits until all tasks have ended.
+    /// Closes all sockets, cuts all connections, and waits until all tasks have stopped.
     pub async fn shutdown(self) {
         self.tasks.shut_down().await;
         self.dataplane.shut_down().await;
     }
 }
 
-/// Starts a stand-in. All its sockets are open when this returns.
+/// Starts a stand-in. Returns after all sockets are open.
 pub async fn serve(settings: Settings) -> Result<Running, ServeError> {
     check_scale(settings.time_scale)?;
     let nodes = settings.node_addresses;

@@ -1,7 +1,7 @@
-//! Settings at the start of the stand-in: sockets, the account it simulates, and the addresses of its nodes.
+//! Settings that are fixed at the start: the sockets, the simulated account, and the addresses of the nodes.
 //!
-//! Also defines the forms of the command line (`ID=CIDR`, `ID=ZONE=CIDR`) and the defaults. These settings never change
-//! after the start. The behavior does, over the control API.
+//! The module also contains the forms on the command line (`ID=CIDR`, `ID=ZONE=CIDR`) and the defaults. The behavior is
+//! separate, because the control API can change it at run time.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::str::FromStr;
@@ -13,59 +13,59 @@ use crate::behaviour::Profile;
 /// All settings that are fixed at the start.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Socket of the AWS Query API; port 0 takes any free one.
+    /// The socket of the AWS Query API. Port 0: a free port.
     pub api: SocketAddr,
-    /// Socket of the control API.
+    /// The socket of the control API.
     pub control: SocketAddr,
-    /// UDP socket of the DNS server.
+    /// The UDP socket of the DNS server.
     pub dns: SocketAddr,
-    /// Real seconds per AWS second, more than 0; `0.05` makes a minute last three seconds.
+    /// Real seconds per AWS second. With `0.05`, an AWS minute takes three real seconds.
     pub time_scale: f64,
-    /// The behavior at the start and after a reset. Default: as published and measured.
+    /// The behavior at the start and after a reset. `None`: the published and measured behavior of AWS.
     pub profile: Option<Profile>,
-    /// Region in ARNs and DNS names.
+    /// The region in ARNs and DNS names.
     pub region: String,
-    /// Twelve-digit account in ARNs.
+    /// The account in ARNs, which has twelve digits.
     pub account: String,
     /// The only VPC.
     pub vpc: Vpc,
-    /// Its subnets. The zone of an `ip` target is the zone of the subnet that contains its address.
+    /// The subnets of the VPC. An `ip` target is in the zone of the subnet that contains the target's address.
     pub subnets: Vec<Subnet>,
-    /// The range for the addresses of load balancer nodes.
+    /// The address range of the load balancer nodes.
     pub node_addresses: IpNet,
-    /// The process is in a network namespace without a route out: addresses need not be loopback addresses, and targets
-    /// in the VPC are contacted.
+    /// Whether the process is in a network namespace without a route out. Node addresses may then be outside of
+    /// loopback, and nodes contact all targets in the VPC.
     pub own_network: bool,
-    /// The seed of all random values: delays, identifiers, skews.
+    /// The seed of all random values, such as delays and identifiers.
     pub seed: u64,
-    /// The number of trace entries to keep. Older ones are dropped and counted.
+    /// The number of trace entries to keep. If the trace is full, the oldest entry is dropped.
     pub trace_capacity: usize,
 }
 
-/// A VPC: `ID=CIDR`.
+/// A VPC in the form `ID=CIDR`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vpc {
-    /// `vpc-` and hexadecimal digits.
+    /// The identifier: `vpc-` and hexadecimal digits.
     pub id: String,
-    /// Its addresses.
+    /// The addresses of the VPC.
     pub cidr: IpNet,
 }
 
-/// A subnet: `ID=ZONE=CIDR` or `ID=ZONE=CIDR,CIDR`, with a range of IPv6 addresses.
+/// A subnet in the form `ID=ZONE=CIDR` or `ID=ZONE=CIDR,CIDR`. The second range contains IPv6 addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subnet {
-    /// Any name. In AWS, names begin with `subnet-`.
+    /// The identifier, which can be any name. In AWS, identifiers begin with `subnet-`.
     pub id: String,
-    /// Availability zone, such as `us-east-1a`.
+    /// The Availability Zone, such as `us-east-1a`.
     pub zone: String,
-    /// Its addresses; targets in this range are "in the VPC".
+    /// The addresses of the subnet, which are part of the VPC.
     pub cidr: IpNet,
-    /// Its IPv6 addresses, if any.
+    /// The IPv6 addresses of the subnet.
     pub cidr_v6: Option<Ipv6Net>,
 }
 
 impl Subnet {
-    /// Whether the subnet contains the address.
+    /// Returns whether the subnet contains the address.
     pub fn has(&self, ip: IpAddr) -> bool {
         match ip {
             IpAddr::V4(_) => self.cidr.contains(&ip),
@@ -77,10 +77,10 @@ impl Subnet {
 /// An invalid value on the command line.
 #[derive(Debug, thiserror::Error)]
 pub enum ParseSettingError {
-    /// Not `ID=CIDR`.
+    /// The value is not in the form `ID=CIDR`.
     #[error("'{0}' is not a VPC: write ID=CIDR, for example vpc-0a1b2c3d4e5f60718=127.101.0.0/16")]
     Vpc(String),
-    /// Not `ID=ZONE=CIDR` or `ID=ZONE=CIDR,CIDR`.
+    /// The value is not in the form `ID=ZONE=CIDR` or `ID=ZONE=CIDR,CIDR`.
     #[error(
         "'{0}' is not a subnet: write ID=ZONE=CIDR or ID=ZONE=CIDR,IPV6CIDR, for example subnet-a=us-east-1a=127.101.0.0/19"
     )]
@@ -119,9 +119,9 @@ impl FromStr for Subnet {
 }
 
 impl Settings {
-    /// The loopback addresses of world number `slot`: VPC `127.(100+slot).0.0/16`, `zones` subnets of /19 from its
-    /// start, nodes in `127.(100+slot).224.0/19`. `slot` is 1..=100 and `zones` 1..=6. Values outside these ranges are
-    /// clamped.
+    /// Returns the settings of slot number `slot` with loopback addresses. The VPC is `127.(100+slot).0.0/16`, with
+    /// `zones` subnets of /19. The nodes are in `127.(100+slot).224.0/19`. `slot` is 1..=100, and `zones` is 1..=6.
+    /// Values outside these ranges are clamped.
     pub fn slot(slot: u8, zones: u8) -> Self {
         let second = 100 + slot.clamp(1, 100);
         let net = |third: u8, bits: u8| {
@@ -164,7 +164,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// Slot 1 with three zones. All sockets are on free ports.
+    /// Returns the settings of slot 1 with three zones. All sockets are on free ports.
     fn default() -> Self {
         Self::slot(1, 3)
     }

@@ -1,7 +1,7 @@
-//! The model behind its lock, with the clock, the trace and the notifications.
+//! The model with its lock, the clock, the trace and the notifications.
 //!
-//! All access to the model uses [`Shared::with`], which first applies all overdue changes. So no caller sees a state in
-//! which an overdue change is missing. The lock is never held across an await.
+//! All access to the model uses [`Shared::with`], which first applies all overdue changes. No caller therefore sees a
+//! state in which an overdue change is missing. The lock is never held across an await.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,26 +14,23 @@ use crate::gate::{Caller, Fate, Gate, Place};
 use crate::model::Model;
 use crate::trace::Trace;
 
-/// Shared by all tasks.
+/// The state that all tasks share.
 #[derive(Debug)]
 pub struct Shared {
     model: Mutex<Model>,
-    /// The checks of a call before its action. Locked while the model is locked.
+    /// The checks before the action of a call. The gate is locked only while the model is locked.
     gate: Mutex<Gate>,
-    /// What happened.
     pub trace: Trace,
-    /// Open connections and requests.
     pub flows: Flows,
-    /// The clock.
     pub clock: Clock,
-    /// Notified when a timer was added that is due before all others.
+    /// Notified when a new timer is due before all other timers.
     pub timers: Notify,
-    /// Notified when there are probes to run.
+    /// Notified when a probe must be run.
     pub probes: Notify,
 }
 
 impl Shared {
-    /// Wraps a model.
+    /// Creates the shared state for a model.
     pub fn new(model: Model, trace_capacity: usize) -> Self {
         Self {
             gate: Mutex::new(Gate::new(model.settings().seed)),
@@ -53,16 +50,16 @@ impl Shared {
         let before = model.next_due();
         model.advance(now);
         let result = work(&mut model, now);
-        // Something may be due at once, for example a message without delay.
+        // A change can be due immediately, such as a message without delay.
         model.advance(now);
         let events = model.take_events();
         if !events.is_empty() {
-            // Done under the lock, so that the trace has the real order of events.
+            // The trace is updated under the lock, so that the trace has the real order of events.
             self.trace.record(self.clock.at(now), events);
         }
         let cuts = model.take_cuts();
         if !cuts.is_empty() {
-            // Done under the lock, so that no flow can be added in between.
+            // The flows are cut under the lock, so that no flow can be added in between.
             self.flows.cut(&cuts);
         }
         let (after, probes) = (model.next_due(), model.has_probes());
@@ -76,7 +73,7 @@ impl Shared {
         result
     }
 
-    /// What happens to a call that has arrived, and how long its answer takes.
+    /// Decides about a call that has arrived. Returns the decision and the delay of the answer.
     pub fn judge(&self, caller: Caller<'_>) -> (Fate, Duration) {
         self.with(|model, now| {
             let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,8 +84,8 @@ impl Shared {
         })
     }
 
-    /// Deletes all resources, and resets behavior, rates and random numbers to the start. `and` runs under the same
-    /// lock.
+    /// Deletes all resources, and resets the behavior, the rate limits and the random generators. `and` runs under the
+    /// same lock.
     pub fn reset<R>(&self, and: impl FnOnce() -> R) -> R {
         self.with(|model, _| {
             model.reset();

@@ -1,6 +1,6 @@
-//! The long-lived tasks. Each has a name, and none may end before the stop.
+//! Supervises the long-running tasks. Each task has a name, and must run until the stop.
 //!
-//! If one ends early or panics, all are stopped, and [`Tasks::failed`] returns its name.
+//! If a task stops early or panics, all tasks are stopped, and [`Tasks::failed`] returns the name of the task.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,7 +20,7 @@ impl Tasks {
     pub fn supervise(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let (stop, failed) = (self.stop.clone(), Arc::clone(&self.failed));
         self.tracker.spawn(async move {
-            // A separate task, so that a panic counts as an early end.
+            // The separate task makes a panic count as an early stop.
             let mut inner = tokio::spawn(work);
             tokio::select! {
                 () = stop.cancelled() => inner.abort(),
@@ -33,7 +33,7 @@ impl Tasks {
         });
     }
 
-    /// Starts a task that ends on its own, such as one API call.
+    /// Starts a task that completes on its own, such as one API call.
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -41,17 +41,17 @@ impl Tasks {
         self.tracker.spawn(work)
     }
 
-    /// Cancelled when all tasks must stop.
+    /// Returns a token that is cancelled when all tasks must stop.
     pub fn stop(&self) -> &CancellationToken {
         &self.stop
     }
 
-    /// The name of the task that ended early.
+    /// Returns the name of the task that stopped early.
     pub fn failed(&self) -> Option<&'static str> {
         self.failed.get().copied()
     }
 
-    /// Tells all tasks to stop and waits until they have stopped.
+    /// Signals all tasks to stop, and waits until all tasks have stopped.
     pub async fn shut_down(&self) {
         self.stop.cancel();
         self.tracker.close();

@@ -1,7 +1,7 @@
-//! The record of events: API calls, target transitions, routing changes of single nodes, connections.
+//! The record of events: API calls, state changes of targets, routing changes of single nodes, and connections.
 //!
-//! A bounded ring in memory. A writer waits only for the time of a push. When the ring is full, it drops the oldest
-//! entries and counts them. Sequence numbers increase by one, and start again at 1 after a reset.
+//! The trace is a bounded ring in memory. A writer waits only for the time of a push. When the ring is full, the ring
+//! drops and counts the oldest entries. Sequence numbers increase by one, and start again at 1 after a reset.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -15,30 +15,31 @@ use tokio::sync::watch;
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Event {
-    /// A call of the AWS API, recorded when it was answered.
+    /// A call of the AWS API, recorded at the time of the answer.
     Call {
-        /// `Action` of the request.
+        /// The `Action` parameter of the request.
         action: String,
-        /// Name of the target group in the call, if any.
+        /// The name of the target group in the call.
         target_group: Option<String>,
-        /// `id:port` of each target in the call, or `id` if no port was given.
+        /// The `id:port` of each target in the call, or only `id` if the call has no port.
         targets: Vec<String>,
         /// `ok` or the error code.
         outcome: String,
-        /// When the request had been received completely.
+        /// The time at which the request was received completely.
         #[serde(serialize_with = "micros")]
         arrived: Timestamp,
-        /// When the answer was passed to the socket.
+        /// The time at which the answer was passed to the socket.
         #[serde(serialize_with = "micros")]
         answered: Timestamp,
     },
-    /// The API now shows another state of a target.
+    /// The API shows another state of a target.
     Target {
-        /// Name of the target group.
+        /// The name of the target group.
         target_group: String,
         /// The target.
         target: SocketAddr,
-        /// The previous state. `unused` with reason `Target.NotRegistered` for a target that was not registered.
+        /// The previous state. A target that was not registered has the state `unused` with the reason
+        /// `Target.NotRegistered`.
         from: &'static str,
         /// The new state.
         to: &'static str,
@@ -47,65 +48,66 @@ pub enum Event {
     },
     /// A node started or stopped sending new connections to a target.
     Route {
-        /// Name of the load balancer.
+        /// The name of the load balancer.
         load_balancer: String,
-        /// Name of the target group.
+        /// The name of the target group.
         target_group: String,
-        /// Address of the node.
+        /// The address of the node.
         node: IpAddr,
-        /// Zone of the node.
+        /// The zone of the node.
         zone: String,
         /// The target.
         target: SocketAddr,
-        /// Whether the node now sends there.
+        /// Whether the node now sends to the target.
         routing: bool,
     },
-    /// A connection (Network Load Balancer) or request (Application Load Balancer) ended.
+    /// A connection (Network Load Balancer) or a request (Application Load Balancer) was completed or aborted.
     Connection {
-        /// Name of the load balancer.
+        /// The name of the load balancer.
         load_balancer: String,
-        /// Name of the target group that was chosen.
+        /// The name of the chosen target group.
         target_group: Option<String>,
-        /// Address of the node.
+        /// The address of the node.
         node: IpAddr,
-        /// Listener port.
+        /// The port of the listener.
         port: u16,
-        /// The client's address.
+        /// The address of the client.
         client: SocketAddr,
-        /// The chosen target. `None` if there was no target.
+        /// The chosen target. `None`: the node had no target.
         target: Option<SocketAddr>,
-        /// When the target was chosen.
+        /// The time at which the target was chosen.
         #[serde(serialize_with = "micros")]
         opened: Timestamp,
-        /// When it ended.
+        /// The time at which the connection or request was closed.
         #[serde(serialize_with = "micros")]
         closed: Timestamp,
-        /// Bytes of payload in both directions.
+        /// The number of payload bytes in both directions.
         bytes: u64,
-        /// How it ended.
+        /// The outcome of the connection or request.
         outcome: Outcome,
-        /// The HTTP status that the client of an Application Load Balancer got.
+        /// The HTTP status that the client of an Application Load Balancer received.
         status: Option<u16>,
     },
 }
 
-/// How a connection or request ended.
+/// The outcome of a connection or request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Both sides finished.
+    /// Both sides of the connection finished.
     Ok,
     /// The target refused the connection.
     Refused,
-    /// The target did not accept the connection, or did not answer, in time.
+    /// The target did not accept the connection in time, or did not answer in time.
     Timeout,
     /// The connection to the target broke.
     Reset,
-    /// The client closed the connection, sent no more of its body in time, or sent invalid data.
+    /// The client closed the connection, stopped sending the body, or sent invalid data.
     ClientGone,
     /// The node had no target.
     NoTarget,
-    /// The node ended it: the target became unhealthy, its draining ended, or its address has another owner.
+    /// The node closed the connection: the target became unhealthy, the draining is over, or the address has another
+    /// owner.
     Terminated,
     /// No data moved for longer than the idle timeout.
     Idle,
@@ -116,28 +118,27 @@ pub enum Outcome {
 /// An event with its sequence number.
 #[derive(Debug, Clone, Serialize)]
 pub struct Entry {
-    /// Counts from 1 without gaps.
+    /// The sequence number, which starts at 1 and has no gaps.
     pub seq: u64,
-    /// When it was recorded.
+    /// The time of the record.
     #[serde(serialize_with = "micros")]
     pub at: Timestamp,
-    /// What happened.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// Part of the trace.
+/// A part of the trace.
 #[derive(Debug, Serialize)]
 pub struct Page {
     /// The value of `since` for the next page.
     pub next: u64,
-    /// Entries after `since` that were dropped before this request.
+    /// The number of entries after `since` that were dropped before this request.
     pub dropped: u64,
     /// The entries, oldest first.
     pub entries: Vec<Entry>,
 }
 
-/// The ring.
+/// The trace, stored in a ring.
 #[derive(Debug)]
 pub struct Trace {
     capacity: usize,
@@ -145,14 +146,14 @@ pub struct Trace {
     underway: watch::Sender<Underway>,
 }
 
-/// The calls that have begun to change something and are not in the trace yet.
+/// The calls that may have changed the state but are not recorded in the trace yet.
 #[derive(Debug, Default)]
 struct Underway {
     calls: BTreeSet<u64>,
     last: u64,
 }
 
-/// One such call. Its drop means that it was recorded.
+/// A call that is not recorded yet. Dropping the value means that the call was recorded.
 #[derive(Debug)]
 pub struct Call<'a> {
     trace: &'a Trace,
@@ -174,12 +175,13 @@ struct Ring {
 }
 
 impl Trace {
-    /// An empty trace that keeps at most `capacity` entries (at least one).
+    /// Creates an empty trace that keeps at most `capacity` entries, and at least one entry.
     pub fn new(capacity: usize) -> Self {
         Self { capacity: capacity.max(1), ring: Mutex::default(), underway: watch::Sender::default() }
     }
 
-    /// Reports that a call begins to change something. The caller drops the value when the call is recorded.
+    /// Reports the start of a call that may change the state. The caller drops the returned value after the call is
+    /// recorded.
     pub fn begin(&self) -> Call<'_> {
         let mut number = 0;
         self.underway.send_modify(|underway| {
@@ -194,7 +196,7 @@ impl Trace {
     pub async fn settled(&self) {
         let mut underway = self.underway.subscribe();
         let last = underway.borrow().last;
-        // It fails only if the trace was dropped.
+        // The wait fails only if the trace was dropped.
         let _ = underway.wait_for(|underway| underway.calls.range(..=last).next().is_none()).await;
     }
 
@@ -202,7 +204,7 @@ impl Trace {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds events of one moment.
+    /// Records events that happened at the same time.
     pub fn record(&self, at: Timestamp, events: impl IntoIterator<Item = Event>) {
         let mut ring = self.ring();
         for event in events {
@@ -215,7 +217,7 @@ impl Trace {
         }
     }
 
-    /// The entries after `since`, at most `limit`.
+    /// Returns at most `limit` entries after `since`.
     pub fn page(&self, since: u64, limit: usize) -> Page {
         let ring = self.ring();
         let first = ring.entries.front().map_or(ring.last + 1, |entry| entry.seq);
@@ -226,7 +228,7 @@ impl Trace {
         Page { next, dropped, entries }
     }
 
-    /// Deletes all entries. Numbers start again at 1.
+    /// Deletes all entries. Sequence numbers start again at 1.
     pub fn clear(&self) {
         *self.ring() = Ring::default();
     }

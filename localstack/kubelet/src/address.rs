@@ -1,7 +1,8 @@
-//! Pod addresses: one pool per zone.
+//! Pod addresses, with one pool per zone.
 //!
-//! Tracks which pod has which loopback address, and when a returned address may be reused. It opens no sockets. If a
-//! pool is empty, it returns `None`, and the pod waits in `ContainerCreating`, like on a node whose subnet is full.
+//! A pool tracks which loopback addresses are in use, and when a returned address may be reused. The module opens no
+//! sockets. If a pool is empty, the pod waits in `ContainerCreating`. A pod on a node with a full subnet waits in the
+//! same state.
 
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
@@ -10,14 +11,14 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The number of addresses at the start of a zone's range that pods never get: `.0.0` to `.0.9`.
+/// The number of addresses at the start of a zone's range that pods never get.
 pub const RESERVED: u32 = 10;
 
-/// How long the VPC CNI keeps a returned address before another pod may get it (its `IP_COOLDOWN_PERIOD`).
+/// How long the VPC CNI keeps a returned address before another pod may get it (`IP_COOLDOWN_PERIOD`).
 pub const COOL_DOWN: Duration = Duration::from_secs(30);
 
-/// Which reusable address a pod gets first. Both orders prefer reused addresses to new ones: a controller must handle
-/// reuse, so it happens as early as the rules allow.
+/// The reusable address that a pod gets first. With either value, pods get reused addresses before new addresses. A
+/// controller must handle reuse, so reuse happens as early as the rules allow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reuse {
@@ -35,17 +36,17 @@ pub struct IpPool {
     cool_down: Duration,
     reuse: Reuse,
     returned: u64,
-    /// Addresses at or above this offset have never been used.
+    /// The lowest offset that has never been used.
     fresh: u32,
     used: BTreeSet<u32>,
-    /// The reusable addresses, each with the number of its return.
+    /// The reusable addresses. The value is the number of the return.
     free: BTreeMap<u32, u64>,
-    /// The addresses in cool-down: when each was returned, the number of its return, and its offset.
+    /// The addresses in cool-down, each with the time and the number of its return.
     cooling: VecDeque<(Instant, u64, u32)>,
 }
 
 impl IpPool {
-    /// A pool over `range`. A returned address is not reused for `cool_down`.
+    /// Creates a pool of the addresses in `range`. A returned address is not reused for `cool_down`.
     pub fn new(range: Ipv4Net, cool_down: Duration) -> Self {
         Self {
             range,
@@ -59,17 +60,17 @@ impl IpPool {
         }
     }
 
-    /// The cool-down, and which address is used first.
+    /// Returns the cool-down and the order of reuse.
     pub fn rules(&self) -> (Duration, Reuse) {
         (self.cool_down, self.reuse)
     }
 
-    /// Changes both, also for addresses that are in cool-down.
+    /// Changes the cool-down and the order of reuse, also for addresses that are in cool-down.
     pub fn set_rules(&mut self, cool_down: Duration, reuse: Reuse) {
         (self.cool_down, self.reuse) = (cool_down, reuse);
     }
 
-    /// Takes an address, or `None` if all are in use or in cool-down.
+    /// Takes an address from the pool. `None`: all addresses are in use or in cool-down.
     pub fn allocate(&mut self, now: Instant) -> Option<Ipv4Addr> {
         while let Some(&(since, count, offset)) = self.cooling.front() {
             if since + self.cool_down > now {
@@ -94,8 +95,8 @@ impl IpPool {
         Some(self.at(offset))
     }
 
-    /// Takes this address, which a pod of an earlier run still has in its status. `false` if it is outside the range,
-    /// reserved, or another pod's.
+    /// Takes the address that a pod of an earlier run has in its status. Returns `false` if the address is outside the
+    /// range, is reserved, or belongs to another pod.
     pub fn claim(&mut self, ip: Ipv4Addr) -> bool {
         let Some(offset) = u32::from(ip).checked_sub(u32::from(self.range.network())) else {
             return false;
@@ -114,7 +115,7 @@ impl IpPool {
         true
     }
 
-    /// Returns an address to the pool, where its cool-down begins. Ignores an address that is not in use.
+    /// Returns an address to the pool, where the cool-down begins. An address that is not in use is ignored.
     pub fn release(&mut self, ip: Ipv4Addr, now: Instant) {
         let offset = u32::from(ip).wrapping_sub(u32::from(self.range.network()));
         if self.used.remove(&offset) {
@@ -123,7 +124,7 @@ impl IpPool {
         }
     }
 
-    /// The offset of the broadcast address, which is never used.
+    /// Returns the offset of the broadcast address, which is never used.
     fn last(&self) -> u32 {
         u32::from(self.range.broadcast()) - u32::from(self.range.network())
     }

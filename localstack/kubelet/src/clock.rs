@@ -1,6 +1,6 @@
 //! The only module that reads a clock.
 //!
-//! [`Moment`] is a reading of two clocks: the monotonic one for grace periods and backoff, the wall clock for the
+//! [`Moment`] is a reading of two clocks: the monotonic clock for grace periods and backoff, and the wall clock for
 //! timestamps in a status. Pure code takes a `Moment` as a parameter and never reads a clock.
 
 use jiff::Timestamp;
@@ -8,12 +8,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One reading of the monotonic and the wall clock, taken together.
+/// A simultaneous reading of the monotonic clock and the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// The monotonic clock, for deadlines.
+    /// The reading of the monotonic clock, for deadlines.
     pub instant: Instant,
-    /// The wall clock, for statuses.
+    /// The reading of the wall clock, for statuses.
     pub wall: Timestamp,
 }
 
@@ -23,12 +23,13 @@ impl Moment {
         Self { instant: Instant::now(), wall: Timestamp::now() }
     }
 
-    /// The wall clock in the API's precision of whole seconds, so that a written value equals the one read back.
+    /// Returns the wall clock in whole seconds, which is the precision of the API. A written value therefore equals the
+    /// value that is read back.
     pub fn timestamp(self) -> Time {
         Time(Timestamp::from_second(self.wall.as_second()).unwrap_or(self.wall))
     }
 
-    /// The moment `span` later.
+    /// Returns the moment `span` later.
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         Self { instant: self.instant + span, wall: self.wall.saturating_add(span).unwrap_or(self.wall) }

@@ -1,4 +1,5 @@
-//! The parts of a simulated container: a process that serves HTTP on the pod's address, and its probes.
+//! The parts of a simulated container: a process that serves HTTP on the pod's address, and the probes of the
+//! container.
 
 pub mod conduct;
 pub mod event;

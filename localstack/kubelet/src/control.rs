@@ -1,8 +1,8 @@
-//! The control API: tests query and control the pods, the nodes and the address pools with it.
+//! The control API, with which tests query and control the pods, the nodes and the address pools.
 //!
-//! Serves HTTP on `--control`. It reads the registry, and passes commands to a pod's task, a node's switch or a pool.
-//! It never calls the API server. An unknown object answers 404 with a JSON `error`, an impossible command 409, an
-//! invalid body 4xx.
+//! The control API serves HTTP on `--control`. The control API reads the registry, and sends commands to the task of a
+//! pod, the switch of a node, or a pool. The control API never calls the API server. An unknown object returns 404 with
+//! a JSON `error`. An impossible command returns 409, and an invalid body returns 4xx.
 
 mod nodes;
 mod pods;
@@ -22,21 +22,21 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// The addresses of one zone, shared by the pods of its nodes.
+/// The address pool of one zone, which all nodes of the zone share.
 pub type Pool = Arc<Mutex<IpPool>>;
 
-/// What the control API controls.
+/// The objects that the control API controls.
 #[derive(Clone, Debug, Default)]
 pub struct Controls {
-    /// The pods.
+    /// The registry of the pods.
     pub registry: Arc<Registry>,
-    /// The nodes.
+    /// The switches of the nodes.
     pub switches: Switches,
     /// The address pools of all zones.
     pub pools: Vec<Pool>,
 }
 
-/// The routes of the control API.
+/// Returns the routes of the control API.
 pub fn routes(controls: Controls) -> Router {
     Router::new()
         .route("/health", get(health))

@@ -1,7 +1,7 @@
 //! An API server for tests: an in-process store of pods that accepts status patches and deletions.
 //!
-//! It implements the rules that a pod's task needs. A wrong UID answers 422, a missing pod 404, a failed UID
-//! precondition 409. A patch that changes nothing keeps the resource version.
+//! The store implements only the rules that the task of a pod needs. A wrong UID returns 422, a missing pod 404, and a
+//! failed UID precondition 409. A patch without an effect does not change the resource version.
 
 use crate::object::Pod;
 use axum::Router;
@@ -16,14 +16,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// One request that was carried out.
+/// A request that the store executed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Call {
-    /// The status after a patch.
+    /// A status patch. Contains the resulting status.
     Status(Value),
-    /// The body of a deletion.
+    /// A deletion. Contains the body of the request.
     Delete(Value),
-    /// The annotations after a patch.
+    /// An annotation patch. Contains the resulting annotations.
     Annotations(Value),
 }
 
@@ -35,12 +35,12 @@ struct Store {
     failures: u32,
 }
 
-/// The API server.
+/// An in-process API server.
 #[derive(Clone, Debug, Default)]
 pub struct Fake(Arc<Mutex<Store>>);
 
 impl Fake {
-    /// A client for it.
+    /// Returns a client of the API server.
     pub fn client(&self) -> Client {
         let routes = Router::new()
             .route("/api/v1/namespaces/{namespace}/pods/{name}/status", patch(patch_status))
@@ -49,7 +49,7 @@ impl Fake {
         Client::new(routes, "default")
     }
 
-    /// Stores a pod and returns it as the API server would.
+    /// Stores a pod, and returns the stored pod.
     pub fn create(&self, mut pod: Value) -> Arc<Pod> {
         let mut store = self.0.lock().unwrap();
         store.version += 1;
@@ -59,7 +59,7 @@ impl Fake {
         Arc::new(serde_json::from_value(pod).unwrap())
     }
 
-    /// Changes a stored pod and returns it, as a watch event would.
+    /// Changes a stored pod, and returns the changed pod as a watch event does.
     pub fn change(&self, name: &str, change: impl FnOnce(&mut Value)) -> Arc<Pod> {
         let mut pod = self.0.lock().unwrap().pods[name].clone();
         change(&mut pod);
@@ -71,17 +71,17 @@ impl Fake {
         self.0.lock().unwrap().pods.remove(name);
     }
 
-    /// Lets the next `times` requests fail with 500.
+    /// Makes the next `times` requests fail with 500.
     pub fn fail(&self, times: u32) {
         self.0.lock().unwrap().failures = times;
     }
 
-    /// The requests carried out so far.
+    /// Returns all requests that were executed so far.
     pub fn calls(&self) -> Vec<Call> {
         self.0.lock().unwrap().calls.clone()
     }
 
-    /// Waits until the calls meet a condition.
+    /// Waits until the executed requests meet a condition.
     pub async fn until(&self, wanted: impl Fn(&[Call]) -> bool) -> Vec<Call> {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         loop {
@@ -170,7 +170,7 @@ async fn delete_pod(
     axum::Json(stored).into_response()
 }
 
-/// A strategic merge of two statuses: conditions by type, addresses by IP. Other fields are replaced.
+/// Merges two statuses strategically: conditions by type, and addresses by IP. Other fields are replaced.
 fn merge(stored: &mut Value, patch: &Value) {
     for (field, value) in patch.as_object().unwrap() {
         let key = match field.as_str() {

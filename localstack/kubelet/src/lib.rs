@@ -1,15 +1,15 @@
 //! A simulated kubelet for many pods on loopback addresses.
 //!
-//! One process simulates several nodes in several zones of a real Kubernetes control plane. It manages their Node
-//! objects and Leases, and runs the pods that the scheduler binds to them. Each pod gets an address of its zone, an
-//! HTTP server on each declared TCP port, real probes and hooks. Its status changes in the same order as with a kubelet
-//! of v1.36.
+//! One process simulates several nodes in several zones of a real Kubernetes control plane. The process manages the
+//! Node objects and Leases of these nodes, and runs the pods that the scheduler binds to the nodes. Each pod gets an
+//! address in its zone, an HTTP server on each declared TCP port, real probes and hooks. The status of a pod changes in
+//! the same order as with a kubelet of v1.36.
 //!
-//! The process never runs an image. It contacts only the API server and loopback addresses. When the API server is
-//! unavailable, pods continue unchanged. When this process ends, its pods end too, and the Node objects remain.
+//! The process never runs an image, and contacts only the API server and loopback addresses. While the API server is
+//! unavailable, pods continue unchanged. When the process stops, its pods stop too, and the Node objects remain.
 //!
-//! Modules: [`pod::dispatch`] watches pods and starts one [`pod::worker`] per pod. The worker drives
-//! [`pod::lifecycle`], a pure state machine, and writes the status that [`pod::status`] builds from it.
+//! [`pod::dispatch`] watches pods and starts one [`pod::worker`] per pod. The worker drives [`pod::lifecycle`], a pure
+//! state machine. [`pod::status`] builds the status from this state machine, and the worker writes the status.
 
 pub mod address;
 pub mod clock;
@@ -46,7 +46,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// Why a kubelet could not start, or had to stop.
+/// The reason why a kubelet could not start or had to stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option is invalid.
@@ -64,12 +64,12 @@ pub enum Error {
     /// A zone has no free address for its nodes.
     #[error("zone {0} has no address left for node {1}; give it a larger range")]
     NoNodeAddress(String, String),
-    /// A part that must run until the shutdown has ended.
+    /// A task that must run until the shutdown has stopped early.
     #[error("the {0} ended by itself; the log says why")]
     Ended(&'static str),
 }
 
-/// Runs until `shutdown` is cancelled. Then it closes every pod's sockets. The Node objects remain.
+/// Runs until `shutdown` is cancelled, and then closes the sockets of every pod. The Node objects remain.
 pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Error> {
     options.check()?;
     let client = client(&options.kubeconfig).await?;
@@ -129,25 +129,25 @@ pub async fn run(options: Options, shutdown: CancellationToken) -> Result<(), Er
     ended.filter(|_| !shutdown.is_cancelled()).map_or(Ok(()), |part| Err(Error::Ended(part)))
 }
 
-/// A client without its own rate limit. Timeouts are set per call.
+/// Creates a client without a client-side rate limit. Each call sets its own timeout.
 async fn client(path: &PathBuf) -> Result<Client, Error> {
     let unusable = |error| Error::Kubeconfig(path.clone(), error);
     let file = Kubeconfig::read_from(path).map_err(unusable)?;
     let mut config =
         kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.map_err(unusable)?;
-    // Each caller retries with its current state.
+    // Each caller retries with its current state, so the client itself does not retry.
     config.default_retry = false;
     Client::try_from(config).map_err(|error| Error::Client(path.clone(), error))
 }
 
-/// The address of each node, and the pool of each zone.
+/// The address of each node, and the address pool of each zone.
 struct Places {
     nodes: Vec<Node>,
     homes: HashMap<String, Home>,
     pools: Vec<Pool>,
 }
 
-/// Assigns each node its address, and creates the pool of each zone.
+/// Assigns an address to each node, and creates the address pool of each zone.
 fn place(options: &Options) -> Result<Places, Error> {
     let now = tokio::time::Instant::now();
     let cool_down = address::COOL_DOWN.mul_f64(options.time_scale);

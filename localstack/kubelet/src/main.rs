@@ -1,4 +1,4 @@
-//! The `kubelet` command: options, log, signals, and the ready line.
+//! The `kubelet` command: parses options, sets up the log and signals, and prints the ready line.
 
 use anyhow::Context;
 use clap::{Parser, ValueEnum};
@@ -53,7 +53,8 @@ enum LogFormat {
 async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     log(arguments.log_format);
-    // Once per process, before the first TLS connection. An error means that it was done already.
+    // The provider must be installed before the first TLS connection. An error means that a provider was already
+    // installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     raise_file_limit();
 
@@ -82,7 +83,7 @@ async fn main() -> anyhow::Result<()> {
     tokio::spawn(async move {
         if let Ok(Ready { control }) = is_ready.await {
             let line = serde_json::json!({"ready": true, "control": control});
-            // It does not matter if nobody reads the output.
+            // The kubelet also runs if no process reads the output.
             let _ = writeln!(std::io::stdout(), "{line}");
         }
     });
@@ -101,7 +102,7 @@ fn log(format: LogFormat) {
     }
 }
 
-/// Raises the limit of open files to the system's maximum: every pod has a socket per port and per connection.
+/// Raises the limit of open files to the system's maximum, because each pod has a socket per port and per connection.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

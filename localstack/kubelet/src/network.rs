@@ -1,7 +1,7 @@
-//! Loopback networks for tests, never shared with other tests or other runs.
+//! Loopback networks for tests. No other test or run uses the same network.
 //!
-//! A listener in one of 127.2.0.0/16 to 127.99.0.0/16 reserves that range while the test process runs. Each call
-//! returns a /24 of it.
+//! A listener in one of 127.2.0.0/16 to 127.99.0.0/16 reserves the /16 range while the test process runs. Each call
+//! returns a /24 of the reserved range.
 
 use ipnet::Ipv4Net;
 use std::net::{Ipv4Addr, TcpListener};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// The port of the listener that reserves a range.
 const TAKEN: u16 = 65_000;
 
-/// A /24 that no other test uses.
+/// Returns a /24 that no other test uses.
 pub fn network() -> Ipv4Net {
     static HELD: OnceLock<(u8, TcpListener)> = OnceLock::new();
     static NEXT: AtomicU8 = AtomicU8::new(0);

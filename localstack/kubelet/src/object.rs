@@ -1,8 +1,8 @@
 //! The parts of a Pod object that a kubelet uses.
 //!
-//! Contains the small wire types of the pod watch and their queries. Unknown fields are skipped while parsing, to save
-//! memory with thousands of pods. Every field that the API server may omit is optional, so that a single unusual pod
-//! cannot make a whole list fail.
+//! The module contains small types for the pod watch. The parser skips unknown fields to save memory with thousands of
+//! pods. Every field that the API server may omit is optional, so that one unusual pod cannot cause the failure of a
+//! whole list.
 
 use k8s_openapi::api::core::v1::{Lifecycle as Hooks, Probe};
 use k8s_openapi::api::core::v1::{PodReadinessGate, PodStatus};
@@ -11,35 +11,35 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// A pod as this kubelet reads it.
+/// A pod as the simulated kubelet reads it.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, kube::Resource)]
 #[resource(inherit = "k8s_openapi::api::core::v1::Pod")]
 pub struct Pod {
-    /// Name, UID, deletion and resource version.
+    /// The metadata, with the name, UID, deletion and resource version.
     pub metadata: ObjectMeta,
     /// The spec.
     #[serde(default)]
     pub spec: PodSpec,
-    /// The current status in the API server, with the conditions of other writers.
+    /// The current status in the API server, including the conditions of other writers.
     #[serde(default)]
     pub status: PodStatus,
 }
 
-/// The used fields of `spec`.
+/// The fields of `spec` that the kubelet uses.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// The node the scheduler chose; empty until then.
+    /// The node that the scheduler chose. `None`: the pod is not scheduled.
     pub node_name: Option<String>,
-    /// Whether the pod shares its node's address and ports.
+    /// Whether the pod uses the address and ports of its node.
     pub host_network: Option<bool>,
-    /// `Always`, `OnFailure` or `Never`; the API server fills in `Always`.
+    /// The restart policy: `Always`, `OnFailure` or `Never`. The API server sets `Always` by default.
     pub restart_policy: Option<String>,
-    /// Conditions of other writers that Ready waits for.
+    /// The conditions of other writers that the condition Ready depends on.
     pub readiness_gates: Option<Vec<PodReadinessGate>>,
-    /// The grace period, in seconds, of a termination that has none of its own.
+    /// The default grace period of a termination, in seconds.
     pub termination_grace_period_seconds: Option<i64>,
-    /// Init containers and native sidecars, in the order of the object.
+    /// The init containers and native sidecars, in the order of the object.
     pub init_containers: Vec<ContainerSpec>,
     /// The containers, in the order of the object.
     pub containers: Vec<ContainerSpec>,
@@ -48,61 +48,62 @@ pub struct PodSpec {
 /// The role of a container in its pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// An ordinary init container: runs to its end before the next one starts.
+    /// An ordinary init container, which must complete before the next init container starts.
     Init,
-    /// An init container with `restartPolicy: Always`: starts in order, and continues to run.
+    /// A native sidecar: an init container with `restartPolicy: Always`, which starts in order and keeps running.
     Sidecar,
-    /// One of `spec.containers`.
+    /// A container of `spec.containers`.
     Main,
 }
 
-/// The used fields of a container in `spec`.
+/// The fields of a container in `spec` that the kubelet uses.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerSpec {
-    /// The container's name, unique in the pod.
+    /// The name of the container, which is unique in the pod.
     pub name: String,
-    /// The image, only shown in the status.
+    /// The image, which only appears in the status.
     pub image: Option<String>,
-    /// Declared ports; a server listens on each TCP one.
+    /// The declared ports. A server listens on each TCP port.
     pub ports: Option<Vec<PortSpec>>,
-    /// `Always` makes an init container a native sidecar.
+    /// The restart policy. `Always` makes an init container a native sidecar.
     pub restart_policy: Option<String>,
-    /// Decides whether the container is ready.
+    /// The probe that determines whether the container is ready.
     pub readiness_probe: Option<Probe>,
-    /// Its failure restarts the container.
+    /// The liveness probe. If this probe fails, the kubelet restarts the container.
     pub liveness_probe: Option<Probe>,
-    /// Delays the other probes until it has succeeded once. Its failure restarts the container.
+    /// The startup probe, which delays the other probes until it succeeds. If this probe fails, the kubelet restarts
+    /// the container.
     pub startup_probe: Option<Probe>,
-    /// The `preStop` hook.
+    /// The hooks of the container, such as `preStop`.
     pub lifecycle: Option<Hooks>,
 }
 
-/// One declared port.
+/// A declared port.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PortSpec {
-    /// The name a probe may use for it.
+    /// The name of the port, which probes can use.
     pub name: Option<String>,
-    /// 1 to 65535.
+    /// The number of the port, from 1 to 65535.
     pub container_port: i32,
-    /// `TCP` when absent.
+    /// The protocol. `None`: `TCP`.
     pub protocol: Option<String>,
 }
 
-/// What happens to a container that ends on its own.
+/// The policy for containers that exit on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// It is always started again.
+    /// The kubelet always restarts the container.
     Always,
-    /// It is started again unless it exited with 0.
+    /// The kubelet restarts the container unless the exit code is 0.
     OnFailure,
-    /// It is not started again.
+    /// The kubelet never restarts the container.
     Never,
 }
 
 impl RestartPolicy {
-    /// Whether a container that exited with `exit_code` is started again.
+    /// Returns whether the kubelet restarts a container that exited with `exit_code`.
     pub fn restarts(self, exit_code: i32) -> bool {
         match self {
             Self::Always => true,
@@ -113,52 +114,54 @@ impl RestartPolicy {
 }
 
 impl Pod {
-    /// The UID, or an empty string for an object that was never stored.
+    /// Returns the UID, or an empty string for an object that was never stored.
     pub fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The namespace.
+    /// Returns the namespace.
     pub fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// The resource version as a number, 0 if there is none. Since 1.35, API servers guarantee that the versions of one
-    /// resource compare as integers (KEP-5504). Earlier ones did it too.
+    /// Returns the resource version as a number, or 0 without a resource version. Since 1.35, API servers guarantee
+    /// that the resource versions of one resource compare as integers (KEP-5504). Earlier versions of Kubernetes behave
+    /// in the same way.
     pub fn version(&self) -> u64 {
         self.metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or(0)
     }
 
-    /// The grace period of a deletion in progress. `None` if the pod is not being deleted.
+    /// Returns the grace period of a deletion in progress. `None`: the pod is not being deleted.
     pub fn deletion_grace(&self) -> Option<Duration> {
         self.metadata.deletion_timestamp.as_ref()?;
         let seconds = self.metadata.deletion_grace_period_seconds.unwrap_or(0);
         Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
-    /// The value of an annotation.
+    /// Returns the value of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata.annotations.as_ref()?.get(key).map(String::as_str)
     }
 
-    /// Whether no container requests resources. Such pods are rejected first under memory pressure.
+    /// Returns whether no container requests resources. A kubelet rejects pods without resource requests first under
+    /// memory pressure.
     pub fn is_best_effort(&self) -> bool {
         self.status.qos_class.as_deref() == Some("BestEffort")
     }
 
-    /// Whether the phase is a final one.
+    /// Returns whether the phase is final.
     pub fn is_terminal(&self) -> bool {
         matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed"))
     }
 }
 
 impl PodSpec {
-    /// The restart policy. An unknown one counts as the default, `Always`.
+    /// Returns the restart policy. An unknown policy counts as the default, `Always`.
     pub fn restart_policy(&self) -> RestartPolicy {
         match self.restart_policy.as_deref() {
             Some("Never") => RestartPolicy::Never,
@@ -167,7 +170,8 @@ impl PodSpec {
         }
     }
 
-    /// All containers with their roles, init containers first. A container's number is its position here.
+    /// Returns all containers with their roles, init containers first. The position in this list is the number of a
+    /// container.
     pub fn all_containers(&self) -> impl Iterator<Item = (Role, &ContainerSpec)> {
         let init = self.init_containers.iter().map(|spec| {
             let stays = spec.restart_policy.as_deref() == Some("Always");
@@ -176,31 +180,31 @@ impl PodSpec {
         init.chain(self.containers.iter().map(|spec| (Role::Main, spec)))
     }
 
-    /// The container with this number.
+    /// Returns the container with this number.
     pub fn container(&self, index: usize) -> Option<(Role, &ContainerSpec)> {
         self.all_containers().nth(index)
     }
 
-    /// The grace period of a termination that has none of its own. The API server sets 30 s by default.
+    /// Returns the default grace period of a termination. The API server sets 30 s by default.
     pub fn grace(&self) -> Duration {
         Duration::from_secs(
             self.termination_grace_period_seconds.and_then(|given| u64::try_from(given).ok()).unwrap_or(30),
         )
     }
 
-    /// The condition types that Ready waits for.
+    /// Returns the condition types that the condition Ready depends on.
     pub fn gates(&self) -> impl Iterator<Item = &str> {
         self.readiness_gates.iter().flatten().map(|gate| gate.condition_type.as_str())
     }
 
-    /// Whether the pod uses its node's own address.
+    /// Returns whether the pod uses the address of its node.
     pub fn uses_host_network(&self) -> bool {
         self.host_network.unwrap_or(false)
     }
 }
 
 impl ContainerSpec {
-    /// The declared TCP ports, each once, ascending.
+    /// Returns the declared TCP ports in ascending order, without duplicates.
     pub fn tcp_ports(&self) -> Vec<u16> {
         let mut ports: Vec<u16> = self
             .ports
@@ -214,7 +218,8 @@ impl ContainerSpec {
         ports
     }
 
-    /// The port number of a probe or hook: a number is used unchanged, a name is looked up in the declared ports.
+    /// Returns the port number of a probe or hook. A number is used unchanged, and a name is looked up in the declared
+    /// ports.
     pub fn resolve_port(&self, port: &IntOrString) -> Option<u16> {
         match port {
             IntOrString::Int(number) => u16::try_from(*number).ok(),

@@ -1,6 +1,6 @@
 //! The options of a kubelet and their textual forms (`NAME=ZONE`, `ZONE=CIDR`).
 //!
-//! Pure. The error for an invalid value shows a valid form.
+//! The module is pure. The error for an invalid value shows a valid form.
 
 use ipnet::Ipv4Net;
 use std::net::SocketAddr;
@@ -11,81 +11,81 @@ use tokio::sync::oneshot;
 /// The options of a kubelet.
 #[derive(Debug)]
 pub struct Options {
-    /// The kubeconfig of an administrator.
+    /// The path of an administrator's kubeconfig.
     pub kubeconfig: PathBuf,
-    /// The nodes to simulate, each in one of `zones`.
+    /// The nodes to simulate. Each node is in one of `zones`.
     pub nodes: Vec<NodeOption>,
-    /// The zones and their pod addresses, within 127.0.0.0/8.
+    /// The zones and their pod addresses, which must be within 127.0.0.0/8.
     pub zones: Vec<ZoneOption>,
-    /// Factor for the cool-down of addresses, and nothing else: 1 is real time, 0.05 makes 30 s into 1.5 s. More than
-    /// 0, at most 100.
+    /// The factor for the cool-down of addresses. With 1, the cool-down is 30 s; with 0.05, the cool-down is 1.5 s.
+    /// Must be above 0, and at most 100.
     pub time_scale: f64,
-    /// The address of the control API. Port 0 takes a free one.
+    /// The address of the control API. Port 0: a free port.
     pub control: SocketAddr,
-    /// How many pods the scheduler may put on each node, at least 1.
+    /// The maximum number of pods per node. Must be at least 1.
     pub max_pods: u32,
-    /// The version that every node reports, such as `v1.36.3`.
+    /// The kubelet version that every node reports, such as `v1.36.3`.
     pub kubelet_version: String,
-    /// Notified when every Node is registered with Ready=True and the control API is open.
+    /// Notified after every Node is registered as ready and the control API is open.
     pub ready: Option<oneshot::Sender<Ready>>,
 }
 
-/// What the caller gets when a kubelet is ready.
+/// The data that the caller receives after the start of a kubelet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ready {
     /// The address of the control API.
     pub control: SocketAddr,
 }
 
-/// `NAME=ZONE`.
+/// A node in the form `NAME=ZONE`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NodeOption {
-    /// The Node object's name.
+    /// The name of the Node object.
     pub name: String,
-    /// The zone it is in.
+    /// The zone of the node.
     pub zone: String,
 }
 
-/// `ZONE=CIDR`.
+/// A zone in the form `ZONE=CIDR`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ZoneOption {
-    /// The zone's name.
+    /// The name of the zone.
     pub name: String,
-    /// The range of the addresses of its pods and nodes.
+    /// The address range of the pods and nodes in the zone.
     pub range: Ipv4Net,
 }
 
-/// Why an option is invalid.
+/// The reason why an option is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum OptionError {
-    /// Not of the form `LEFT=RIGHT`.
+    /// The value does not have the form `LEFT=RIGHT`.
     #[error("`{0}` must have the form {1}")]
     Form(String, &'static str),
-    /// Not an IPv4 range.
+    /// The value is not an IPv4 range.
     #[error("`{0}` is not an IPv4 range such as 127.101.0.0/19")]
     Range(String),
-    /// A range outside loopback.
+    /// The range is outside of loopback.
     #[error("zone {0}: {1} is not within 127.0.0.0/8; pods only ever listen on loopback addresses")]
     NotLoopback(String, Ipv4Net),
-    /// A range without room for one pod.
+    /// The range has no room for a pod.
     #[error("zone {0}: {1} is too small; a zone needs at least a /27")]
     TooSmall(String, Ipv4Net),
     /// Two zones share addresses.
     #[error("zones {0} and {1} overlap")]
     Overlap(String, String),
-    /// A node in a zone without a range.
+    /// The zone of a node has no range.
     #[error("node {0} is in zone {1}, which has no --zone {1}=CIDR")]
     UnknownZone(String, String),
-    /// The same name occurs twice.
+    /// The same name is given twice.
     #[error("{0} is given twice")]
     Twice(String),
-    /// There are no nodes.
+    /// The options contain no node.
     #[error("at least one --node NAME=ZONE is needed")]
     NoNode,
-    /// A time scale out of range.
+    /// The time scale is out of range.
     #[error("a time scale of {0} makes no sense; give a number above 0, at most 100")]
     TimeScale(f64),
-    /// A node that could have no pods.
+    /// The nodes have no room for any pod.
     #[error("a node must have room for at least one pod")]
     NoRoom,
 }

@@ -1,4 +1,4 @@
-//! Everything about one pod: its object, its state machine, its status, and the task that drives it.
+//! The modules for one pod: its object, its state machine, its status, and the task that drives the pod.
 
 pub mod backoff;
 pub mod behaviour;

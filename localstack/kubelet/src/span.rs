@@ -1,11 +1,11 @@
-//! Durations in annotations, and random values from a range of them.
+//! Durations in annotations, and random values from a range of durations.
 //!
-//! Defines the form of a duration (`250ms`, `1.5s`, `2m`, `1h`, `0`) and of a range (`5ms-20ms`), and the n-th value of
-//! a range. Pure: the same seed and number give the same value on every machine.
+//! The module defines the form of a duration (`250ms`, `1.5s`, `2m`, `1h`, `0`) and of a range (`5ms-20ms`), and the
+//! n-th value of a range. The module is pure: the same seed and number give the same value on every machine.
 
 use std::time::Duration;
 
-/// The longest duration in an annotation: a day.
+/// The maximum duration in an annotation: one day in seconds.
 const LONGEST: f64 = 86_400.0;
 
 /// A duration, or a range of durations.
@@ -15,13 +15,13 @@ pub struct Span {
     most: Duration,
 }
 
-/// Why a text is not a duration or range.
+/// The reason why a text is not a duration or a range.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpanError {
-    /// Not of the form of a duration.
+    /// The text does not have the form of a duration.
     #[error("`{0}` is not a duration such as 250ms, 1.5s, 2m or 0 (at most 24h)")]
     Duration(String),
-    /// A range whose end is less than its beginning.
+    /// The end of the range is less than its beginning.
     #[error("`{0}` is a range that ends before it begins")]
     Backwards(String),
 }
@@ -39,12 +39,12 @@ impl Span {
         Ok(Self { least, most })
     }
 
-    /// Whether every value is zero.
+    /// Returns whether every value is zero.
     pub fn is_zero(self) -> bool {
         self.most.is_zero()
     }
 
-    /// Value number `count`, uniformly distributed over the range.
+    /// Returns value number `count`. The values are uniformly distributed over the range.
     pub fn draw(self, seed: u64, count: u64) -> Duration {
         // The upper 32 bits of a well-mixed number are a fraction of 2^32.
         let share = u32::try_from(mix(seed ^ mix(count)) >> 32).unwrap_or(0);
@@ -66,13 +66,13 @@ pub fn duration(text: &str) -> Result<Duration, SpanError> {
     if (0.0..=LONGEST).contains(&seconds) { Ok(Duration::from_secs_f64(seconds)) } else { Err(unreadable()) }
 }
 
-/// A seed that depends only on these bytes (FNV-1a).
+/// Returns a seed that depends only on the text (FNV-1a).
 pub fn seed(text: &str) -> u64 {
     text.bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// One step of splitmix64: every bit of the input changes about half of the output.
+/// Performs one step of splitmix64: every bit of the input changes about half of the output.
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,31 +1,30 @@
-//! Checks answers.
+//! Checks whether answers are correct.
 
 use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::plan::Answer;
 
-/// An answer: a status and a complete body.
+/// A complete answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Received {
-    /// The status.
+    /// The HTTP status.
     pub status: u16,
-    /// Whether the answer had a content-length.
+    /// Whether the answer has a content-length.
     pub has_length: bool,
-    /// The header `x-pod`.
+    /// The value of the header `x-pod`.
     pub pod: Option<String>,
-    /// The body.
     pub body: Vec<u8>,
 }
 
-/// The part of a simulated pod's answer that identifies the request.
+/// The fields of a simulated pod's answer that identify the request.
 #[derive(Deserialize)]
 struct PodAnswer {
     pod: String,
     path: String,
 }
 
-/// Checks the answer to a request for `path` (without its query).
+/// Checks the answer to a request for `path`, which has no query.
 pub fn check(received: &Received, path: &str, wanted: Answer) -> Result<(), Failure> {
     if received.status != 200 {
         return Err(Failure::Status(received.status));

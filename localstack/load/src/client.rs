@@ -1,7 +1,7 @@
-//! One client: sends a request and determines its result.
+//! One client, which sends a request and determines the result.
 //!
-//! Manages the client's idle connections. It retries once, and only in the case in which every HTTP client does: a
-//! request on a reused connection that ended before any byte of the answer.
+//! The module manages the idle connections of the client. The client retries only once, and only if a reused connection
+//! was closed before any byte of the answer. Every HTTP client retries in this case.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
@@ -20,38 +20,38 @@ use crate::plan::{self, Mode, Path, Plan, Target};
 use crate::record::Outcome;
 use crate::resolver::Resolver;
 
-/// How long a connection may take to be ready again after a complete answer. It is never reached in practice, because
-/// nothing is sent or received.
+/// The maximum time until a connection is ready again after a complete answer. In practice, the connection is ready
+/// immediately, because nothing is sent or received.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// A client with its state.
+/// A client and its connections.
 #[derive(Debug)]
 pub struct Client {
     mode: Mode,
     resolver: Resolver,
     host: HeaderValue,
-    /// The connection at the end was used last.
+    /// The last element is the connection that was used last.
     idle: Mutex<Vec<Connection>>,
 }
 
 /// The result of a request.
 #[derive(Debug)]
 pub struct Verdict {
-    /// Its outcome.
+    /// The outcome of the request.
     pub outcome: Outcome,
-    /// The failure, if there was one.
+    /// The failure. `None`: the first attempt succeeded.
     pub failure: Option<Failure>,
-    /// The node of the last attempt.
+    /// The load balancer node of the last attempt.
     pub node: Option<IpAddr>,
     /// The local port of the last attempt.
     pub local_port: Option<u16>,
-    /// The pod that answered.
+    /// The name of the pod that answered.
     pub pod: Option<String>,
-    /// When it ended.
+    /// The time at which the request was completed.
     pub ended: Instant,
 }
 
-/// The progress of a request, which is still available after its timeout.
+/// The progress of a request, which remains available after a timeout.
 #[derive(Debug)]
 struct Progress {
     stage: Stage,
@@ -59,12 +59,12 @@ struct Progress {
     local_port: Option<u16>,
     pod: Option<String>,
     retry_of: Option<Failure>,
-    /// The connection, after a complete answer.
+    /// The connection after a complete answer.
     done: Option<Connection>,
 }
 
 impl Client {
-    /// Client number `index` of a plan.
+    /// Creates client number `index` of a plan.
     pub fn new(plan: &Plan, client: plan::Client, index: usize) -> Self {
         let host = match &plan.target {
             Target::Name { name, .. } => format!("{}:{}", name.trim_end_matches('.'), plan.port),
@@ -73,18 +73,17 @@ impl Client {
         Self {
             mode: client.mode,
             resolver: Resolver::new(&plan.target, client.kind, index),
-            // A valid DNS name that is not valid in HTTP reaches the server as an empty host.
+            // A DNS name that is not valid in HTTP is sent as an empty host.
             host: HeaderValue::try_from(host).unwrap_or(HeaderValue::from_static("")),
             idle: Mutex::default(),
         }
     }
 
-    /// Its resolver.
     pub fn resolver(&self) -> &Resolver {
         &self.resolver
     }
 
-    /// Sends request `index` of the run. Takes at most the timeout and a moment.
+    /// Sends request `index` of the run. Returns at the latest shortly after the timeout.
     pub async fn request(&self, plan: &Plan, index: u32) -> Verdict {
         let mut progress = Progress {
             stage: Stage::Resolving,

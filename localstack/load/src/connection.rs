@@ -1,8 +1,8 @@
 //! One HTTP/1.1 connection to a node of a load balancer, with one request at a time.
 //!
-//! The connection is only polled during a request. So only the next request notices the end of an idle connection, like
-//! a client that sends just when the other side closes. That makes the case deterministic. Bytes are counted below
-//! HTTP, so it is exactly known whether any byte of an answer came.
+//! The connection is only polled during a request. Only the next request therefore notices that an idle connection was
+//! closed. A request on a closed connection behaves like a request that is sent at the moment of the close, so the case
+//! is deterministic. Bytes are counted below HTTP, so it is known whether any byte of an answer arrived.
 
 use std::future::poll_fn;
 use std::io;
@@ -26,7 +26,7 @@ use tokio::net::TcpStream;
 use crate::answer::Received;
 use crate::failure::Failure;
 
-/// The longest body that is read.
+/// The maximum length of a body in bytes.
 const MAX_BODY: usize = 1 << 20;
 
 type Driver = http1::Connection<TokioIo<Counted>, Empty<Bytes>>;
@@ -35,27 +35,27 @@ type Driver = http1::Connection<TokioIo<Counted>, Empty<Bytes>>;
 #[derive(Debug)]
 pub struct Connection {
     sender: http1::SendRequest<Empty<Bytes>>,
-    /// `None` after the connection has ended.
+    /// The connection's driver. `None`: the connection was closed.
     driver: Option<Driver>,
     received: Arc<AtomicU64>,
-    /// The node at the other end.
+    /// The node at the other end of the connection.
     pub node: IpAddr,
-    /// The port at this end.
+    /// The port at the client's end of the connection.
     pub local_port: Option<u16>,
 }
 
-/// A connection in progress. Its local port is already known, so a connection that is refused or reset at once can be
-/// found in the records of the other end.
+/// A connection attempt in progress. The local port is already known. If the attempt fails immediately, the records of
+/// the other end can therefore be searched for the port.
 #[derive(Debug)]
 pub struct Connecting {
     socket: Socket,
     address: SocketAddr,
-    /// The port at this end.
+    /// The port at the client's end of the connection.
     pub local_port: Option<u16>,
 }
 
 impl Connecting {
-    /// Sends the first packet.
+    /// Sends the first packet of a connection.
     pub fn start(address: SocketAddr) -> Result<Self, Failure> {
         let socket =
             Socket::new(Domain::for_address(address), Type::STREAM.nonblocking(), Some(Protocol::TCP));
@@ -74,11 +74,11 @@ impl Connecting {
     pub async fn finish(self) -> Result<Connection, Failure> {
         let Self { socket, address, local_port } = self;
         let stream = connected(socket).await.map_err(|error| Failure::connect(&error))?;
-        // Only a hint to the system.
+        // This setting is only a hint to the system.
         let _ = stream.set_nodelay(true);
         let received = Arc::new(AtomicU64::new(0));
         let counted = Counted { stream, received: Arc::clone(&received) };
-        // This only prepares: nothing is sent or received here.
+        // The handshake only prepares the connection, and sends or receives nothing.
         let (sender, driver) =
             http1::handshake(TokioIo::new(counted)).await.map_err(|_| Failure::EndedBeforeAnswer)?;
         Ok(Connection { sender, driver: Some(driver), received, node: address.ip(), local_port })
@@ -92,7 +92,7 @@ async fn connected(socket: Socket) -> io::Result<TcpStream> {
 }
 
 impl Connection {
-    /// Sends a request and reads its complete answer.
+    /// Sends a request and reads the complete answer.
     pub async fn exchange(&mut self, request: Request<Empty<Bytes>>) -> Result<Received, Failure> {
         let before = self.received.load(Ordering::Relaxed);
         let sending = self.sender.send_request(request);
@@ -123,18 +123,20 @@ impl Connection {
         }
     }
 
-    /// Whether the answer allows another request on the connection.
+    /// Returns whether the answer allows another request on the connection.
     pub async fn is_reusable(&mut self) -> bool {
         let ready = drive(&mut self.driver, self.sender.ready()).await;
         ready.is_ok() && self.driver.is_some()
     }
 }
 
-/// Awaits `wanted` and polls the connection too. After the connection has ended, `wanted` may still use what was read.
+/// Awaits `wanted` while it polls the connection. After the connection is closed, `wanted` can still use data that was
+/// read.
 async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) -> T {
     let mut wanted = pin!(wanted);
     poll_fn(|context| {
-        // What the driver reads wakes up `wanted` in this task. So the driver is polled first, and again.
+        // Data that the driver reads wakes up `wanted` in the same task. The driver is therefore polled first, and
+        // again after each wake-up.
         if let Some(working) = driver
             && Pin::new(working).poll(context).is_ready()
         {
@@ -145,7 +147,7 @@ async fn drive<T>(driver: &mut Option<Driver>, wanted: impl Future<Output = T>) 
     .await
 }
 
-/// A TCP stream that counts the bytes that are read from it.
+/// A TCP stream that counts the bytes read from it.
 #[derive(Debug)]
 struct Counted {
     stream: TcpStream,

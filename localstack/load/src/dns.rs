@@ -1,7 +1,7 @@
-//! One DNS query over UDP: the A records of a name.
+//! One DNS query over UDP for the A records of a name.
 //!
-//! No cache, and no types other than A. A query without an answer is sent again once. A server that does not answer is
-//! an error after half a second.
+//! The module has no cache and supports only A records. A query without an answer is sent once more. A server that does
+//! not answer causes an error after half a second.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -11,28 +11,28 @@ use hickory_proto::rr::{Name, RData, RecordType};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// How often a query is sent.
+/// The number of attempts per query.
 const ATTEMPTS: u32 = 2;
-/// How long each attempt waits for an answer.
+/// The timeout of each attempt.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The addresses of a name: at least one.
+/// The addresses of a name. The list is not empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// In the order of the answer.
+    /// The addresses, in the order of the answer.
     pub addresses: Vec<IpAddr>,
-    /// How long the answer may be used: the lowest TTL of its records.
+    /// How long the answer may be used, which is the lowest TTL of all records.
     pub ttl: Duration,
 }
 
-/// Queries `server` for the A records of `name`. `None` if there are none, the server does not answer, or it answers
-/// with an error. A client treats these cases in the same way.
+/// Queries `server` for the A records of `name`. `None`: the name has no A records, the server does not answer, or the
+/// server returns an error. A client treats the three cases in the same way.
 pub async fn look_up(server: SocketAddr, name: &str) -> Option<Found> {
     let mut question = Message::query();
     question.metadata.recursion_desired = true;
     question.add_query(Query::query(Name::from_ascii(name).ok()?, RecordType::A));
     let bytes = question.to_vec().ok()?;
-    // A separate port for each query, so that a late answer does not count for another query.
+    // Each query uses a separate port, so that a late answer does not count for another query.
     let any: IpAddr =
         if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).await.ok()?;
@@ -48,7 +48,7 @@ pub async fn look_up(server: SocketAddr, name: &str) -> Option<Found> {
     None
 }
 
-/// The answer with this ID, or `None` if there is no server.
+/// Returns the answer with this ID. `None`: no server listens.
 async fn answer(socket: &UdpSocket, id: u16) -> Option<Message> {
     let mut buffer = [0_u8; 4096];
     loop {
@@ -72,7 +72,7 @@ fn found(answer: &Message) -> Option<Found> {
         _ => None,
     });
     let addresses: Vec<IpAddr> = addresses.collect();
-    // Records of aliases count too.
+    // The TTLs of alias records count too.
     let ttl = answer.answers.iter().map(|record| record.ttl).min()?;
     (!addresses.is_empty()).then(|| Found { addresses, ttl: Duration::from_secs(ttl.into()) })
 }

@@ -1,61 +1,62 @@
-//! Why a request was lost or retried.
+//! The reasons why a request was lost or retried.
 
 use std::io;
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// What went wrong with a request.
+/// The failure of a request or of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Failure {
-    /// DNS has never returned an address.
+    /// DNS has not returned any address yet.
     #[error("the name has no address")]
     NoAddress,
-    /// The connection failed. Besides network errors, the generator itself may have run out of ports or files.
+    /// The connection attempt failed. The cause can be the network, or the generator itself can have run out of ports
+    /// or files.
     #[error("cannot connect: {}", io::Error::from(*.0))]
     Connect(io::ErrorKind),
-    /// The connection failed with a system error that has no name in Rust.
+    /// The connection attempt failed with a system error that has no name in Rust.
     #[error("cannot connect: {}", io::Error::from_raw_os_error(*.0))]
     ConnectSystem(i32),
-    /// The connection ended, or broke, before the first byte of the answer.
+    /// The connection was closed or broke before the first byte of the answer.
     #[error("the connection ended before the answer")]
     EndedBeforeAnswer,
-    /// The connection ended, or broke, within the answer.
+    /// The connection was closed or broke within the answer.
     #[error("the connection ended within the answer")]
     EndedWithinAnswer,
     /// The answer is not HTTP.
     #[error("the answer is not HTTP")]
     NotHttp,
-    /// The timeout passed.
+    /// The request timed out.
     #[error("no complete answer within {} ms, while {stage}", timeout.as_millis())]
     TimedOut {
-        /// What the request was waiting for.
+        /// The stage in which the request timed out.
         stage: Stage,
         /// The timeout of the plan.
         timeout: Duration,
     },
-    /// A status other than 200.
+    /// The status is not 200.
     #[error("status {0}")]
     Status(u16),
-    /// The body has no content-length, so it is unknown whether it is complete.
+    /// The body has no content-length, so it is unknown whether the body is complete.
     #[error("the answer has no content-length")]
     NoLength,
-    /// The body is longer than the generator reads.
+    /// The body is longer than the generator's limit.
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
-    /// The body is not the answer to this request.
+    /// The body is not the answer to the request.
     #[error("the body is not a pod's answer to this request")]
     WrongBody,
 }
 
-/// What a request was waiting for at its timeout.
+/// The stage of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// An answer of the DNS server.
+    /// The request waits for the DNS server.
     Resolving,
-    /// The connection to the load balancer.
+    /// The request waits for the connection to the load balancer.
     Connecting,
-    /// The answer.
+    /// The request waits for the answer.
     Answering,
 }
 
@@ -70,7 +71,7 @@ impl std::fmt::Display for Stage {
 }
 
 impl Failure {
-    /// The failure for an error of a connect.
+    /// Returns the failure for an error of a connection attempt.
     pub(crate) fn connect(error: &io::Error) -> Self {
         match (error.kind(), error.raw_os_error()) {
             (io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset, _) | (_, None) => {

@@ -1,14 +1,14 @@
-//! The counts and records of a run. They change together, so that `offered = ok + retried + lost + in flight` is always
-//! true.
+//! The counts and records of a run. Counts and records change together, so that `offered = ok + retried + lost + in
+//! flight` is always true.
 
 use serde::Serialize;
 
 use crate::record::{Outcome, Record};
 
-/// Counts of requests.
+/// The numbers of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
-    /// Requests that were started.
+    /// The number of requests that were started.
     pub offered: u64,
     /// See [`Outcome::Ok`].
     pub ok: u64,
@@ -16,12 +16,13 @@ pub struct Counts {
     pub retried: u64,
     /// See [`Outcome::Lost`].
     pub lost: u64,
-    /// Requests that started later than intended by more than the tolerance. They are also in the other counts.
+    /// The number of requests that started later than the tolerance allows. Late requests are also included in the
+    /// other counts.
     pub behind: u64,
 }
 
 impl Counts {
-    /// Requests without an outcome so far.
+    /// Returns the number of requests without an outcome.
     pub fn in_flight(&self) -> u64 {
         self.offered - self.ok - self.retried - self.lost
     }
@@ -35,21 +36,20 @@ impl Counts {
     }
 }
 
-/// The counts and records.
+/// The counts and records of a run.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    /// Of the whole run.
+    /// The counts of the whole run.
     pub total: Counts,
-    /// By phase. The last phases may be missing if they have no requests.
+    /// The counts per phase. The last phases are missing if they have no requests.
     pub phases: Vec<Counts>,
-    /// By client.
+    /// The counts per client.
     pub clients: Vec<Counts>,
-    /// All requests with an outcome, in the order of their ends.
+    /// The records of all requests with an outcome, in the order in which the requests were completed.
     pub records: Vec<Record>,
 }
 
 impl Ledger {
-    /// An empty ledger.
     pub fn new(clients: usize) -> Self {
         Self { clients: vec![Counts::default(); clients], ..Self::default() }
     }
@@ -59,7 +59,7 @@ impl Ledger {
         self.each(client, phase, |counts| counts.offered += 1);
     }
 
-    /// Counts a started request as behind, because it started too late.
+    /// Counts a started request as `behind`, because it started too late.
     pub fn behind(&mut self, client: usize, phase: usize) {
         self.each(client, phase, |counts| counts.behind += 1);
     }

@@ -1,12 +1,12 @@
 //! An open-loop load generator that records every request.
 //!
-//! Request *k* starts at `start + k / rate`, independently of the other requests, and its duration counts from that
-//! instant. So a server that stalls cannot slow the generator down or look faster than it was. Every request ends with
-//! exactly one [`Outcome`], so `offered = ok + retried + lost` in every report.
+//! Request *k* starts at `start + k / rate`, independently of all other requests, and its duration counts from this
+//! time. A server that stalls can therefore neither slow down the generator nor appear faster than it is. Every request
+//! has exactly one [`Outcome`], so `offered = ok + retried + lost` in every report.
 //!
-//! The crate implements the clients: their schedule, DNS lookups, connections and results. It repeats a request only in
-//! the one case in which HTTP allows it on a reused connection. It omits no request: it does not start a request that
-//! it cannot record. It reports its own delays.
+//! The crate implements the clients with their schedule, DNS lookups, connections and results. A client repeats a
+//! request only in the one case in which HTTP allows a retry on a reused connection. The generator omits no request: a
+//! request that cannot be recorded is not started. The generator reports its own delays.
 //!
 //! ```no_run
 //! # async fn rollout() -> Result<(), Box<dyn std::error::Error>> {

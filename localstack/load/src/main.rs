@@ -1,4 +1,4 @@
-//! `load`: sends and counts requests. Its exit code shows whether one was lost.
+//! `load`: sends and counts requests. The exit code shows whether a request was lost.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -106,9 +106,9 @@ impl Options {
     }
 }
 
-/// The command line is invalid.
+/// The exit code for an invalid command line.
 const USAGE: u8 = 2;
-/// The run failed, or its result could not be written.
+/// The exit code if the run failed or its result could not be written.
 const FAILED: u8 = 3;
 
 #[tokio::main]
@@ -126,14 +126,14 @@ async fn main() -> ExitCode {
 }
 
 fn fail(error: &anyhow::Error, code: u8) -> ExitCode {
-    // It does not matter if nobody reads it: the exit code shows the result too.
+    // A failed write is ignored, because the exit code shows the result too.
     let _ = writeln!(std::io::stderr(), "error: {error:#}");
     ExitCode::from(code)
 }
 
 fn start(options: &Options) -> anyhow::Result<(Run, Option<File>)> {
     let plan = options.plan()?;
-    // Checked before the run, so that its results are not lost.
+    // The file is created before the run, so that the results of the run are not lost.
     let create =
         |path: &PathBuf| File::create(path).with_context(|| format!("cannot write {}", path.display()));
     let records = options.records.as_ref().map(create).transpose()?;
@@ -149,7 +149,7 @@ async fn finish(run: Run, records: Option<File>, as_json: bool) -> anyhow::Resul
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
     }
-    // A run with a duration has room for all its records.
+    // The records of a run with a duration always have enough room.
     let report = run.stop().await?;
     if let Some(file) = records {
         report.write_records(BufWriter::new(file)).context("cannot write the records")?;
@@ -164,7 +164,7 @@ async fn finish(run: Run, records: Option<File>, as_json: bool) -> anyhow::Resul
     Ok(report)
 }
 
-/// Prints a line per second if the output is a terminal. Never returns.
+/// Prints one line per second if the output is a terminal. Never returns.
 async fn show_progress(run: &Run) {
     if !std::io::stderr().is_terminal() {
         return std::future::pending().await;

@@ -1,27 +1,27 @@
-//! Phases of a run. A request belongs to the phase in which it should have started, even if it started later.
+//! Phases of a run. A request belongs to the phase of its intended start, even if the request started later.
 
 use std::collections::VecDeque;
 
 use tokio::time::Instant;
 
-/// The phase before the first mark.
+/// The label of the phase before the first mark.
 pub const FIRST: &str = "run";
 
-/// The phases so far.
+/// The phases of a run until now.
 #[derive(Debug)]
 pub struct Phases {
     labels: Vec<String>,
-    /// The start of each phase, in order. Phases that no later request can belong to are removed.
+    /// The start of each phase, in order. Phases are removed when no later request can belong to them.
     marks: VecDeque<(Instant, usize)>,
 }
 
 impl Phases {
-    /// A run that begins with the phase [`FIRST`].
+    /// Creates the phases of a run. The first phase is [`FIRST`].
     pub fn new(start: Instant) -> Self {
         Self { labels: vec![FIRST.to_owned()], marks: VecDeque::from([(start, 0)]) }
     }
 
-    /// Requests intended from `now` on belong to `label`. A label may be used again.
+    /// Starts a phase at `now`. Requests with a later intended start belong to `label`. A label may be used again.
     pub fn mark(&mut self, label: &str, now: Instant) {
         let known = self.labels.iter().position(|known| known == label);
         let phase = known.unwrap_or_else(|| {
@@ -31,7 +31,7 @@ impl Phases {
         self.marks.push_back((now, phase));
     }
 
-    /// The phase of a request. Callers must ask in the order of the intended starts.
+    /// Returns the phase of a request. Calls must be in the order of the intended starts.
     pub fn of(&mut self, intended: Instant) -> usize {
         while self.marks.get(1).is_some_and(|(from, _)| *from <= intended) {
             self.marks.pop_front();
@@ -39,7 +39,7 @@ impl Phases {
         self.marks.front().map_or(0, |(_, phase)| *phase)
     }
 
-    /// The labels in the order of their first marks. A phase is an index into them.
+    /// Returns the labels in the order of their first marks. A phase is an index of this list.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }

@@ -1,7 +1,7 @@
-//! The plan of a run: where to send requests, how often, and from which clients.
+//! The plan of a run: the target, the rate and the clients.
 //!
-//! A plan is data. [`crate::Run::start`] checks it once. It rejects a plan that could not be recorded completely, for
-//! example one with more requests than records, before the first request.
+//! A plan is data. [`crate::Run::start`] checks the plan once. A plan that cannot be recorded completely is rejected
+//! before the first request. An example is a plan with more requests than records.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -13,35 +13,36 @@ use thiserror::Error;
 
 use crate::schedule::Schedule;
 
-/// The most requests that one run can record, 120 bytes each.
+/// The maximum number of requests that one run can record. Each record needs 120 bytes.
 pub const MAX_RECORDS: u32 = 2_000_000;
 
-/// A plan of a run.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// The destination of the requests.
     pub target: Target,
-    /// The TCP port of the listener, 1 to 65535.
+    /// The TCP port of the listener, from 1 to 65535.
     pub port: u16,
-    /// Requests per second, in total over all clients, greater than 0. Request *k* of the run belongs to client *k*
-    /// modulo the number of clients.
+    /// The number of requests per second, in total over all clients. Must be greater than 0. Request *k* of the run
+    /// belongs to client *k* modulo the number of clients.
     pub rate: f64,
-    /// How long requests start. `None`: until [`crate::Run::stop`]. The run has `rate * duration` requests, rounded up.
+    /// How long requests are started. `None`: until [`crate::Run::stop`]. The run has `rate * duration` requests,
+    /// rounded up.
     pub duration: Option<Duration>,
-    /// The timeout from a request's start to the last byte of its answer, including lookup, connect and retry. Greater
-    /// than 0.
+    /// The timeout from the start of a request to the last byte of the answer. The timeout includes the lookup, the
+    /// connection and the retry, and must be greater than 0.
     pub timeout: Duration,
-    /// How much later than intended a request may start before it counts as `behind`.
+    /// The maximum delay of a request's start. A request with a longer delay counts as `behind`.
     pub tolerance: Duration,
-    /// The path of all requests, beginning with `/`, with an optional query. `/` and the number of the request are
-    /// appended to the path, so that answers to different requests differ.
+    /// The path of all requests, which begins with `/` and may have a query. The generator appends `/` and the number
+    /// of the request to the path, so that answers to different requests differ.
     pub path: String,
-    /// Which answers are correct.
+    /// The definition of a correct answer.
     pub answer: Answer,
-    /// The clients, at least one.
+    /// The clients. At least one is required.
     pub clients: Vec<Client>,
-    /// The maximum number of recorded requests, 1 to [`MAX_RECORDS`]. A run without a duration ends with an error when
-    /// it reaches this.
+    /// The maximum number of recorded requests, from 1 to [`MAX_RECORDS`]. At this number, a run without a duration
+    /// stops with an error.
     pub max_records: u32,
 }
 
@@ -50,32 +51,32 @@ pub struct Plan {
 pub enum Target {
     /// A DNS name, which each client resolves.
     Name {
-        /// The name; a trailing dot is optional.
+        /// The name, with or without a trailing dot.
         name: String,
-        /// The DNS server, queried over UDP for A records.
+        /// The DNS server, which is queried over UDP for A records.
         dns: SocketAddr,
     },
-    /// One address for all clients, such as a node of a load balancer. Nothing is resolved.
+    /// One address for all clients, such as a node of a load balancer. No name is resolved.
     Address(IpAddr),
 }
 
-/// Which answers are correct. All must have status `200`, a content-length and a complete body.
+/// The definition of a correct answer. Every correct answer has the status `200`, a content-length and a complete body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Answer {
-    /// A simulated pod's answer to the same request: JSON whose `path` is the requested path, and whose `pod` equals
-    /// the header `x-pod`.
+    /// A correct answer is a simulated pod's answer to the same request. The body is JSON, in which `path` is the
+    /// requested path and `pod` equals the header `x-pod`.
     #[default]
     Pod,
-    /// Any body.
+    /// A correct answer may have any body.
     Any,
 }
 
 /// One client of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Client {
-    /// How it uses DNS answers.
+    /// How the client uses DNS answers.
     pub kind: ClientKind,
-    /// How it uses connections.
+    /// How the client uses connections.
     pub mode: Mode,
 }
 
@@ -83,10 +84,10 @@ pub struct Client {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientKind {
-    /// It looks the name up again when the TTL is over.
+    /// The client looks up the name again when the TTL is over.
     #[default]
     Following,
-    /// It keeps its first answer with addresses forever, as some runtimes do.
+    /// The client always uses the first answer that contains addresses, as some runtimes do.
     Pinned,
 }
 
@@ -94,27 +95,27 @@ pub enum ClientKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// A new connection for each request.
+    /// The client opens a new connection for each request.
     #[default]
     New,
-    /// It uses the connection with the shortest idle time, and a new one only if none is idle. As usual, an open
-    /// connection is used even if DNS now returns other addresses.
+    /// The client uses the connection with the shortest idle time. A new connection is opened only if no connection is
+    /// idle. Open connections are used even if DNS now returns other addresses.
     KeepAlive,
 }
 
 impl Client {
-    /// A client that keeps its first DNS answer forever.
+    /// Creates a client that always uses its first DNS answer.
     pub fn pinned() -> Self {
         Self { kind: ClientKind::Pinned, mode: Mode::New }
     }
 
-    /// A client that keeps its connections alive.
+    /// Creates a client that keeps its connections alive.
     pub fn keep_alive() -> Self {
         Self { kind: ClientKind::Following, mode: Mode::KeepAlive }
     }
 }
 
-/// Why a plan is invalid.
+/// The reason why a plan is invalid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum PlanError {
     /// The rate is invalid.
@@ -123,7 +124,7 @@ pub enum PlanError {
     /// A duration is zero.
     #[error("{0} is zero; it must be longer")]
     Zero(&'static str),
-    /// There are no clients.
+    /// The plan has no clients.
     #[error("there is no client; at least one is needed")]
     NoClients,
     /// The port is invalid.
@@ -135,17 +136,17 @@ pub enum PlanError {
     /// The path is invalid.
     #[error("'{0}' is not a path; it must begin with '/' and consist of characters that URLs allow")]
     Path(String),
-    /// The limit of records is invalid.
+    /// The maximum number of records is invalid.
     #[error("the limit of records is {0}; it must be 1 to {MAX_RECORDS}")]
     MaxRecords(u32),
-    /// The plan has more requests than can be recorded.
+    /// The plan has more requests than records.
     #[error(
         "{rate} requests per second for {} s are more than the {limit} that can be recorded; \
          lower the rate or the duration",
         duration.as_secs_f64()
     )]
     TooManyRequests {
-        /// Requests per second.
+        /// The number of requests per second.
         rate: f64,
         /// The planned duration.
         duration: Duration,
@@ -155,8 +156,8 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// One client that makes a new connection for each request, until the run is stopped. Timeout 2 s per request, 50
-    /// ms of tolerance, answers of simulated pods.
+    /// Creates a plan with one client that opens a new connection for each request, until the run is stopped. The
+    /// timeout is 2 s and the tolerance 50 ms, and the answers must be from simulated pods.
     pub fn new(target: Target, port: u16, rate: f64) -> Self {
         Self {
             target,
@@ -172,7 +173,7 @@ impl Plan {
         }
     }
 
-    /// Checks the plan and returns when its requests start.
+    /// Checks the plan and returns the schedule of its requests.
     pub(crate) fn schedule(&self) -> Result<Schedule, PlanError> {
         let schedule = Schedule::new(self.rate).ok_or(PlanError::Rate(self.rate))?;
         if self.port == 0 {
@@ -195,7 +196,7 @@ impl Plan {
         {
             return Err(PlanError::Name(name.clone()));
         }
-        // The longest possible path is checked.
+        // The check uses the longest possible path.
         if !self.path.starts_with('/') || Path::of(self, u32::MAX).uri().is_none() {
             return Err(PlanError::Path(self.path.clone()));
         }
@@ -211,13 +212,13 @@ impl Plan {
 /// The path of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// Without the query, like in a pod's answer.
+    /// The path without the query. The answer of a pod contains the same path.
     pub plain: String,
     query: Option<String>,
 }
 
 impl Path {
-    /// The path of request `index`.
+    /// Returns the path of request `index`.
     pub fn of(plan: &Plan, index: u32) -> Self {
         let (base, query) = match plan.path.split_once('?') {
             Some((base, query)) => (base, Some(query.to_owned())),
@@ -226,7 +227,7 @@ impl Path {
         Self { plain: format!("{}/{index}", base.trim_end_matches('/')), query }
     }
 
-    /// The URI of the request. `None` if it is invalid.
+    /// Returns the URI of the request. `None`: the URI is invalid.
     pub fn uri(&self) -> Option<Uri> {
         match &self.query {
             Some(query) => format!("{}?{query}", self.plain).parse().ok(),

@@ -13,39 +13,39 @@ use crate::plan::Mode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// A complete, correct answer within the timeout, at the first attempt.
+    /// The first attempt got a complete and correct answer within the timeout.
     Ok,
-    /// A reused connection ended before any byte of the answer, and the one retry on a new connection got a complete,
-    /// correct answer within the timeout. HTTP clients retry idempotent requests automatically (RFC 9110, 9.2.2), so
-    /// their users do not notice it.
+    /// A reused connection was closed before any byte of the answer, and the single retry on a new connection succeeded
+    /// within the timeout. HTTP clients retry idempotent requests automatically (RFC 9110, 9.2.2), so users do not
+    /// notice the retry.
     Retried,
-    /// All other requests.
+    /// The request failed in any other way.
     Lost,
 }
 
-/// The record of one request. It takes 120 bytes; each pod's name is stored once.
+/// The record of one request, which needs 120 bytes. The name of each pod is stored once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The client, an index of [`crate::Plan::clients`].
+    /// The client, as an index of [`crate::Plan::clients`].
     pub client: usize,
-    /// The client's mode.
+    /// The connection mode of the client.
     pub mode: Mode,
-    /// The phase, an index of [`crate::Report::phases`].
+    /// The phase, as an index of [`crate::Report::phases`].
     pub phase: usize,
     /// The intended start, in microseconds since 1970.
     pub intended_us: u64,
-    /// How much later than intended the request started, because of the generator.
+    /// The delay of the request's start, which the generator itself caused.
     pub late: Duration,
-    /// From the intended start to the end.
+    /// The time from the intended start to the completion.
     pub duration: Duration,
-    /// The load balancer's node of the last attempt, if there was an address.
+    /// The load balancer node of the last attempt. `None`: there was no address.
     pub node: Option<IpAddr>,
-    /// The local port of the last attempt, if there was a connection.
+    /// The local port of the last attempt. `None`: there was no connection.
     pub local_port: Option<u16>,
-    /// The pod that answered, from the header `x-pod`.
+    /// The name of the pod that answered, from the header `x-pod`.
     pub pod: Option<Arc<str>>,
-    /// Its outcome.
+    /// The outcome of the request.
     pub outcome: Outcome,
-    /// Why it was lost, or why the first attempt failed if it was retried.
+    /// The reason why the request was lost, or why the first attempt failed.
     pub failure: Option<Failure>,
 }

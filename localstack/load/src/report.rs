@@ -1,4 +1,4 @@
-//! The result of a run: all records, and statistics of them.
+//! The result of a run: all records and their statistics.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -14,49 +14,51 @@ use crate::record::{Outcome, Record};
 
 mod table;
 
-/// The result of a run. `counts.offered` is `counts.ok + counts.retried + counts.lost`, and also the number of records.
-/// Its `Display` is a table.
+/// The result of a run. `counts.offered` equals `counts.ok + counts.retried + counts.lost`, and the number of records.
+/// `Display` formats the report as a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Of the whole run.
+    /// The counts of the whole run.
     pub counts: Counts,
-    /// By phase, in the order of their first use.
+    /// The counts per phase, in the order of the first use.
     pub phases: Vec<PhaseReport>,
-    /// By client, in the order of the plan.
+    /// The counts per client, in the order of the plan.
     pub clients: Vec<ClientReport>,
-    /// All requests, sorted by intended start.
+    /// All records, sorted by intended start.
     pub records: Vec<Record>,
     /// See [`Plan::tolerance`].
     pub tolerance: Duration,
 }
 
-/// The requests of one phase.
+/// The counts of one phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PhaseReport {
     /// The label of the phase.
     pub label: String,
-    /// Requests intended in this phase.
+    /// The counts of requests whose intended start is in the phase.
     #[serde(flatten)]
     pub counts: Counts,
 }
 
-/// The requests of one client.
+/// The counts of one client.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClientReport {
-    /// How it used DNS answers.
+    /// How the client used DNS answers.
     pub kind: ClientKind,
-    /// How it used connections.
+    /// How the client used connections.
     pub mode: Mode,
-    /// Its requests.
+    /// The counts of the client's requests.
     #[serde(flatten)]
     pub counts: Counts,
-    /// How often it looked the name up.
+    /// The number of DNS lookups.
     pub dns_queries: u64,
-    /// How many lookups returned no address, so that the client kept using the last ones.
+    /// The number of lookups that returned no address. After a lookup without an address, the client keeps using the
+    /// last addresses.
     pub dns_failures: u64,
 }
 
-/// Durations of requests with correct answers, from the intended start, in microseconds.
+/// Statistics of the durations of requests with correct answers, in microseconds. A duration begins at the intended
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Latency {
     /// The median.
@@ -72,14 +74,14 @@ pub struct Latency {
 /// A report without its records.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Of the whole run.
+    /// The counts of the whole run.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Latency of the requests that were not lost.
+    /// The durations of requests that were not lost.
     pub latency: Latency,
-    /// The number of lost requests by reason.
+    /// The number of lost requests per reason.
     pub lost_because: BTreeMap<String, u64>,
-    /// The number of correct answers by pod.
+    /// The number of correct answers per pod.
     pub pods: BTreeMap<String, u64>,
     /// See [`Report::phases`].
     pub phases: Vec<PhaseReport>,
@@ -112,17 +114,17 @@ impl Report {
         }
     }
 
-    /// The requests that were lost.
+    /// Returns the records of lost requests.
     pub fn lost(&self) -> impl Iterator<Item = &Record> {
         self.records.iter().filter(|record| record.outcome == Outcome::Lost)
     }
 
-    /// The counts of a phase, or `None` if there is no phase with this label.
+    /// Returns the counts of a phase. `None`: no phase has this label.
     pub fn phase(&self, label: &str) -> Option<&Counts> {
         self.phases.iter().find(|phase| phase.label == label).map(|phase| &phase.counts)
     }
 
-    /// All statistics.
+    /// Returns all statistics.
     pub fn summary(&self) -> Summary {
         let mut lost_because = BTreeMap::new();
         let mut pods = BTreeMap::new();
@@ -147,7 +149,8 @@ impl Report {
         }
     }
 
-    /// The durations of requests with correct answers. All zero if there were none.
+    /// Returns statistics of the durations of requests with correct answers. All values are zero if there were no
+    /// correct answers.
     pub fn latency(&self) -> Latency {
         let right = self.records.iter().filter(|record| record.outcome != Outcome::Lost);
         let mut durations: Vec<Duration> = right.map(|record| record.duration).collect();
@@ -165,7 +168,7 @@ impl Report {
         }
     }
 
-    /// Writes one JSON object per record and line, sorted by intended start.
+    /// Writes each record as one line of JSON, sorted by intended start.
     pub fn write_records(&self, mut to: impl Write) -> io::Result<()> {
         for record in &self.records {
             let phase = self.phases.get(record.phase).map(|phase| phase.label.as_str());

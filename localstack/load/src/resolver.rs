@@ -1,8 +1,8 @@
-//! A client's DNS lookups of the load balancer's name.
+//! The DNS lookups of a client for the load balancer's name.
 //!
-//! The client looks the name up when it needs an address and the TTL of the last answer is over, never in the
-//! background. After a failed lookup, the last addresses remain in use. The failure is counted, and the next lookup
-//! follows after at least a second. If there is no address yet, the request is lost.
+//! The client looks up the name when it needs an address and the TTL of the last answer is over, and never in the
+//! background. After a failed lookup, the client keeps using the last addresses. The failure is counted, and the next
+//! lookup follows after at least one second. If no lookup has returned an address yet, the request is lost.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::plan::{ClientKind, Target};
 /// The pause after a failed lookup.
 const FAILURE_REST: Duration = Duration::from_secs(1);
 
-/// Returns a client's addresses round robin.
+/// Returns the addresses of the name round robin.
 #[derive(Debug)]
 pub struct Resolver {
     source: Option<Source>,
@@ -36,13 +36,13 @@ struct Source {
 #[derive(Debug, Default)]
 struct View {
     addresses: Vec<IpAddr>,
-    /// When to look up again. `None`: never.
+    /// The time of the next lookup. `None`: no further lookup.
     ask: Option<Instant>,
     turn: usize,
 }
 
 impl Resolver {
-    /// The resolver of one client for `target`. Clients begin at different addresses, by `index`.
+    /// Creates the resolver of one client for `target`. Clients begin at different addresses, according to `index`.
     pub fn new(target: &Target, kind: ClientKind, index: usize) -> Self {
         let (source, view) = match target {
             Target::Address(address) => (None, View { addresses: vec![*address], ask: None, turn: index }),
@@ -55,7 +55,7 @@ impl Resolver {
         Self { source, view: Mutex::new(view), queries: AtomicU64::new(0), failures: AtomicU64::new(0) }
     }
 
-    /// The next address. Callers wait for a lookup in progress.
+    /// Returns the next address. If a lookup is in progress, the call waits for the lookup.
     pub async fn next(&self) -> Option<IpAddr> {
         let mut view = self.view.lock().await;
         if let Some(source) = &self.source
@@ -82,12 +82,12 @@ impl Resolver {
         }
     }
 
-    /// How often the name was looked up.
+    /// Returns the number of lookups.
     pub fn queries(&self) -> u64 {
         self.queries.load(Ordering::Relaxed)
     }
 
-    /// How many lookups returned no address.
+    /// Returns the number of lookups that returned no address.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }

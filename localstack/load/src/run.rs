@@ -1,8 +1,8 @@
-//! A run: starts requests at their times, and ends with a report.
+//! A run, which starts requests at their times and returns a report.
 //!
-//! There are two kinds of tasks. One `pacer` starts the others and never waits for them. Each `request` ends at its
-//! timeout at the latest, so a stopped run always ends. If a task ends without its result, the counts do not match, and
-//! the run ends with [`RunError::Unaccounted`] instead of a report.
+//! A run has two kinds of tasks. One `pacer` starts the requests, and never waits for a request. Each `request` stops
+//! at its timeout at the latest, so a stopped run always completes. If a task stops without a result, the counts do not
+//! match. The run then returns [`RunError::Unaccounted`] instead of a report.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use crate::record::Record;
 use crate::report::Report;
 use crate::schedule::Schedule;
 
-/// A run in progress. If it is dropped, it starts no more requests.
+/// A run in progress. Dropping the run prevents further requests.
 #[derive(Debug)]
 pub struct Run {
     shared: Arc<Shared>,
@@ -38,9 +38,9 @@ struct Shared {
     clients: Vec<Client>,
     start: Instant,
     start_us: u64,
-    /// No request is intended after this time.
+    /// The time after which no request is started.
     stopped_at: OnceLock<Instant>,
-    /// The records were used up before the end of the run.
+    /// Whether the run reached its limit of records.
     is_full: AtomicBool,
     books: Mutex<Books>,
 }
@@ -49,14 +49,14 @@ struct Shared {
 struct Books {
     ledger: Ledger,
     phases: Phases,
-    /// Names of pods, each stored once.
+    /// The names of pods. Each name is stored once.
     pods: HashSet<Arc<str>>,
 }
 
-/// Why a run has no normal report.
+/// The reason why a run has no normal report.
 #[derive(Debug, Error)]
 pub enum RunError {
-    /// A run without a duration was not stopped in time.
+    /// The run had no duration, and was not stopped before it reached its limit of records.
     #[error(
         "all {limit} records that the plan allows were used up before the run was stopped, so it has offered \
          nothing since; stop sooner, or lower the rate"
@@ -64,17 +64,17 @@ pub enum RunError {
     TooManyRecords {
         /// The limit of the plan.
         limit: u32,
-        /// The records until then, complete.
+        /// A complete report of all requests until the limit.
         report: Box<Report>,
     },
-    /// A bug of the generator.
+    /// The generator has a bug.
     #[error(
         "{offered} requests were offered, but {recorded} were recorded; this is a defect of the generator"
     )]
     Unaccounted {
-        /// Requests started.
+        /// The number of started requests.
         offered: u64,
-        /// Requests with an outcome.
+        /// The number of requests with an outcome.
         recorded: u64,
     },
 }
@@ -83,7 +83,7 @@ impl Run {
     /// Starts a run.
     ///
     /// # Panics
-    /// Outside a Tokio runtime with time and I/O.
+    /// The caller is outside of a Tokio runtime with time and I/O.
     pub fn start(plan: Plan) -> Result<Self, PlanError> {
         let schedule = plan.schedule()?;
         let clients = plan.clients.iter().enumerate();
@@ -107,32 +107,32 @@ impl Run {
         Ok(Self { shared, tasks, stop: stop.clone(), _stop_with_this: stop.drop_guard() })
     }
 
-    /// The current counts.
+    /// Returns the current counts.
     pub fn counts(&self) -> Counts {
         self.shared.books().ledger.total
     }
 
-    /// How many lookups of all clients have returned no address so far.
+    /// Returns how many lookups of all clients have returned no address until now.
     pub fn dns_failures(&self) -> u64 {
         self.shared.clients.iter().map(|client| client.resolver().failures()).sum()
     }
 
-    /// Requests intended from now on belong to the phase `label`. A label may be used again. Before the first mark, the
-    /// phase is `run`.
+    /// Starts the phase `label`. Requests with a later intended start belong to this phase. A label may be used again.
+    /// The phase before the first mark is `run`.
     pub fn mark(&self, label: &str) {
         let mut books = self.shared.books();
-        // Under the lock, so no request intended later has been started yet.
+        // The time is read under the lock, so that no request with a later intended start has been started yet.
         let now = Instant::now();
         books.phases.mark(label, now);
     }
 
-    /// Waits until the planned duration is over and all requests have ended. A run without a duration ends when it
+    /// Waits until the planned duration is over and all requests are completed. A run without a duration stops when it
     /// reaches its limit of records.
     pub async fn finished(&self) {
         self.tasks.wait().await;
     }
 
-    /// Ends the run now: starts the requests that were intended until now, and waits for all requests in flight, at
+    /// Stops the run now. First starts all requests that are already due, and then waits for all requests in flight, at
     /// most until their timeouts.
     pub async fn stop(self) -> Result<Report, RunError> {
         self.shared.stopped_at.get_or_init(Instant::now);
@@ -156,7 +156,7 @@ impl Run {
     }
 }
 
-/// Makes the end of all requests the end of the run, even if the pacer panics.
+/// Closes the task tracker even if the pacer panics, so that the run completes after its last request.
 struct Closing(TaskTracker);
 
 impl Drop for Closing {
@@ -165,7 +165,7 @@ impl Drop for Closing {
     }
 }
 
-/// Starts every request at its time.
+/// Starts every request at its scheduled time.
 async fn pacer(shared: Arc<Shared>, stop: CancellationToken, tasks: Closing) {
     let planned = shared.plan.duration;
     for index in 0..shared.plan.max_records {
@@ -195,7 +195,7 @@ impl Shared {
     }
 
     fn launch(self: &Arc<Self>, index: u32, intended: Instant, tasks: &TaskTracker) {
-        // Each of at most `u32::MAX` requests belongs to one of at least one client.
+        // The index is at most `u32::MAX`, and there is at least one client.
         let client = index as usize % self.clients.len();
         let phase = {
             let mut books = self.books();
@@ -246,7 +246,7 @@ impl Books {
     }
 }
 
-/// Whole microseconds.
+/// Converts a duration to whole microseconds.
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,21 +1,23 @@
-//! When requests start: at absolute offsets from the start of the run, so that delays do not add up.
+//! The schedule of requests. Requests start at absolute offsets from the start of the run, so that delays do not add
+//! up.
 
 use std::time::Duration;
 
-/// A constant rate.
+/// A schedule with a constant rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Schedule {
     rate: f64,
 }
 
 impl Schedule {
-    /// `rate` requests per second. The rate must be greater than 0, and not so small that its period overflows.
+    /// Creates a schedule with `rate` requests per second. `None`: the rate is not greater than 0, or is too small.
     pub fn new(rate: f64) -> Option<Self> {
         let usable = rate.is_finite() && rate > 0.0 && Duration::try_from_secs_f64(1.0 / rate).is_ok();
         usable.then_some(Self { rate })
     }
 
-    /// When request `index` starts, relative to the start of the run. On overflow: never.
+    /// Returns the start of request `index`, relative to the start of the run. After an overflow, the request never
+    /// starts.
     pub fn offset(self, index: u32) -> Duration {
         Duration::try_from_secs_f64(f64::from(index) / self.rate).unwrap_or(Duration::MAX)
     }

@@ -1,8 +1,8 @@
-//! The cgroups of nodes: the only part of a machine that the kernel does not remove with its processes.
+//! The cgroups of nodes. The kernel removes all other parts of a machine with the machine's processes.
 //!
-//! Manages the folders below `/sys/fs/cgroup` with this local world's prefix. It creates and removes them for a node.
-//! Removing also waits until the node's processes have ended. It supports both versions of cgroups, but only version 1
-//! has been tested.
+//! The module creates and removes the folders in `/sys/fs/cgroup` that have the prefix of this local cluster. A removal
+//! also waits until the processes of the node have exited. The module supports both versions of cgroups, but only
+//! version 1 is tested.
 
 use std::{
     fs, io,
@@ -11,26 +11,27 @@ use std::{
 };
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// Much longer than killed processes need to end.
+/// The timeout for the exit of killed processes. Killed processes need much less time.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Creates the cgroup of a node, `/NAME`, in every hierarchy, and moves this process into it.
+/// Creates the cgroup of a node, `/NAME`, in every hierarchy, and moves this process into the cgroup.
 ///
-/// # Errors If the process is not root, or there are no cgroups.
+/// # Errors
+/// The process is not root, or the system has no cgroups.
 pub fn create(name: &str) -> io::Result<()> {
     for hierarchy in hierarchies(Path::new(ROOT))? {
         let folder = hierarchy.join(name);
-        // First remove what a machine that was switched off has left.
+        // A machine that was switched off may have left cgroups.
         remove_tree(&folder)?;
         fs::create_dir_all(&folder)?;
         for file in ["cpuset.cpus", "cpuset.mems"] {
-            // This file is empty in a new cgroup of version 1, and then no process can join it.
+            // In version 1, the file is empty in a new cgroup, and no process can join a cgroup with an empty file.
             if folder.join(file).exists() && hierarchy.join(file).exists() {
                 fs::write(folder.join(file), fs::read_to_string(hierarchy.join(file))?.trim())?;
             }
         }
     }
-    // One hierarchy shows when all processes have ended. The kubelet manages the others.
+    // One hierarchy is enough to detect the exit of all processes. The kubelet manages all other hierarchies.
     for hierarchy in [Path::new(ROOT).join("pids"), PathBuf::from(ROOT)] {
         let system = hierarchy.join(name).join("system");
         if hierarchy.join(name).is_dir() {
@@ -41,9 +42,10 @@ pub fn create(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes all cgroups with this prefix, after their processes have ended. Succeeds if there are none.
+/// Removes all cgroups with this prefix after their processes have exited. Succeeds if there are no such cgroups.
 ///
-/// # Errors If processes still run after 10 s, or the system rejects the removal.
+/// # Errors
+/// Processes still run after 10 s, or the system rejects the removal.
 pub fn remove_all(prefix: &str) -> io::Result<()> {
     let deadline = Instant::now() + PATIENCE;
     for hierarchy in hierarchies(Path::new(ROOT))? {
@@ -61,14 +63,14 @@ pub fn remove_all(prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The folders for new cgroups: one for each controller of version 1, or the one of version 2.
+/// Returns the folders for new cgroups: one per controller in version 1, or one in version 2.
 fn hierarchies(root: &Path) -> io::Result<Vec<PathBuf>> {
     if root.join("cgroup.controllers").exists() {
         return Ok(vec![root.to_path_buf()]);
     }
     let mut found: Vec<PathBuf> =
         folders(root)?.into_iter().filter(|folder| folder.join("cgroup.procs").exists()).collect();
-    // `cpu` may be a link to `cpu,cpuacct`. Then both give the same folder.
+    // `cpu` can be a link to `cpu,cpuacct`, so both names can refer to the same folder.
     found.sort();
     Ok(found)
 }

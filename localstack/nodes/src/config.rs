@@ -1,6 +1,6 @@
-//! The configuration files of a node's programs: pure functions from the layout to text.
+//! The configuration files of a node's programs, which pure functions build from the layout.
 //!
-//! A comment explains each line that differs from the program's default.
+//! A comment explains each line that differs from the default of the program.
 
 use std::{net::Ipv6Addr, path::Path};
 
@@ -12,12 +12,12 @@ use crate::{
     requirements::CNI_PLUGINS,
 };
 
-/// containerd's socket, on the machine's own `/run`.
+/// The socket of containerd in the machine's own `/run`.
 pub const SOCKET: &str = "/run/containerd/containerd.sock";
-/// The image of a pod's sandbox, one of the images on every node.
+/// The image of a pod's sandbox. Every node has this image.
 pub const PAUSE: &str = "headgate.local/pause:1";
 
-/// `containerd.toml`.
+/// Returns `containerd.toml`.
 pub fn containerd(place: &Place) -> String {
     let (root, cni) = (place.containerd(), place.cni(Families::V4));
     let common = format!(
@@ -63,12 +63,12 @@ SystemdCgroup = false
     Families::ALL.map(runtime).into_iter().fold(common, |text, runtime| text + &runtime)
 }
 
-/// A path as a TOML string. JSON strings are valid in TOML.
+/// Formats a path as a TOML string. JSON strings are valid in TOML.
 fn quoted(path: &Path) -> String {
     json!(path).to_string()
 }
 
-/// `kubelet.yaml`, as JSON, which is YAML.
+/// Returns `kubelet.yaml` as JSON, which is valid YAML.
 pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -76,7 +76,7 @@ pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
         "address": node.ip,
         "healthzBindAddress": node.ip,
         "containerRuntimeEndpoint": format!("unix://{SOCKET}"),
-        // Only for tests, so every caller may use the kubelet's API.
+        // The nodes are only for tests, so every caller may use the kubelet's API.
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
@@ -84,7 +84,7 @@ pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
         "failCgroupV1": false,
         "failSwapOn": false,
         "enforceNodeAllocatable": [],
-        // All nodes share the machine's disk and memory, so these are no reason for evictions.
+        // All nodes share the machine's disk and memory, so evictions for these resources are disabled.
         "evictionHard": {},
         "imageGCHighThresholdPercent": 100,
         "podLogsDir": place.pod_logs(),
@@ -92,24 +92,24 @@ pub fn kubelet(layout: &Layout, node: &NodeOption, place: &Place) -> Value {
         "clusterDNS": [],
         "registerNode": true,
         "serializeImagePulls": false,
-        // Tests start many pods at once.
+        // Tests start many pods simultaneously.
         "kubeAPIQPS": 500,
         "kubeAPIBurst": 1000,
         "eventRecordQPS": 0,
-        // Tests also wait for changes of mounted Secrets. The default is a minute.
+        // Tests also wait for changes of mounted Secrets. The default is one minute.
         "syncFrequency": "10s",
     })
 }
 
-/// The name of a node's cgroup.
+/// Returns the name of a node's cgroup.
 pub fn cgroup(layout: &Layout, node: &NodeOption) -> String {
     format!("{}-{}", layout.cgroup, node.name)
 }
 
-/// The CNI network of a zone for pods with these address families. All its nodes share one bridge and one store of
-/// addresses, like a subnet of a VPC.
+/// Returns the CNI network of a zone for pods with these address families. All nodes of the zone share one bridge and
+/// one store of addresses, which act like a subnet of a VPC.
 pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
-    // Parts of the zone's IPv6 range that do not overlap, because a bridge has one address in each.
+    // The parts of the zone's IPv6 range do not overlap, because a bridge has one address in each part.
     let v6 = |part: u16| {
         let segments = ipv6_of(zone.range).network().segments();
         let [a, b, c, d, ..] = segments;
@@ -117,7 +117,7 @@ pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
     };
     let v4 = json!([{"subnet": zone.range}]);
     let (v4_route, v6_route) = (json!({"dst": "0.0.0.0/0"}), json!({"dst": "::/0"}));
-    // All IPv4 addresses are from one store, for each of the networks.
+    // All networks of the zone get their IPv4 addresses from the same store.
     let (name, ranges, routes) = match families {
         Families::V4 => (zone.name.clone(), vec![v4], vec![v4_route]),
         Families::Both => (zone.name.clone(), vec![v4, v6(1)], vec![v4_route, v6_route]),
@@ -131,7 +131,7 @@ pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
             "bridge": bridge(zone),
             "isGateway": true,
             "hairpinMode": true,
-            // No masquerading, because nothing outside is reachable.
+            // Masquerading is disabled, because no address outside is reachable.
             "ipMasq": false,
             "ipam": {
                 "type": "host-local",
@@ -143,12 +143,13 @@ pub fn cni(layout: &Layout, zone: &ZoneOption, families: Families) -> Value {
     })
 }
 
-/// The bridge of a zone, named by the zone's letter, because a name has at most 15 characters.
+/// Returns the name of a zone's bridge. The name contains only the letter of the zone, because a name has at most 15
+/// characters.
 fn bridge(zone: &ZoneOption) -> String {
     format!("zone-{}", zone.name.chars().last().unwrap_or('a'))
 }
 
-/// The configuration of the only kube-proxy, as JSON, which is valid YAML.
+/// Returns the configuration of the only kube-proxy as JSON, which is valid YAML.
 pub fn proxy(layout: &Layout) -> Value {
     let first = layout.nodes.first().map(|node| node.name.clone()).unwrap_or_default();
     json!({
@@ -161,7 +162,7 @@ pub fn proxy(layout: &Layout) -> Value {
         "bindAddress": layout.servers,
         "healthzBindAddress": format!("{}:10256", layout.servers),
         "metricsBindAddress": format!("{}:10249", layout.servers),
-        // Do not change the machine's limits of connection tracking.
+        // The limits of the machine's connection tracking remain unchanged.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
         "nftables": {"syncPeriod": "30s", "minSyncPeriod": "100ms"},
     })

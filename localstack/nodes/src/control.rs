@@ -1,7 +1,7 @@
-//! The control API: tests control the nodes with it.
+//! The control API, with which tests control the nodes.
 //!
-//! Serves HTTP on `--control`. It uses the same paths as the simulated kubelets for the same functions. An unknown
-//! object answers 404 with a JSON `error`, a failure 500.
+//! The control API serves HTTP on `--control`. The control API has the same paths as the control API of the simulated
+//! kubelets for the same functions. An unknown object returns 404 with a JSON `error`, and a failure returns 500.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -22,7 +22,7 @@ use crate::{
     node::{Node, NodeError},
 };
 
-/// What the control API controls.
+/// The objects that the control API controls.
 #[derive(Debug)]
 pub struct Controls {
     /// The nodes.
@@ -31,7 +31,7 @@ pub struct Controls {
     pub images: PathBuf,
 }
 
-/// The routes of the control API.
+/// Returns the routes of the control API.
 pub fn routes(controls: Arc<Controls>) -> Router {
     Router::new()
         .route("/health", get(async || Json(json!({"ok": true}))))
@@ -64,25 +64,25 @@ async fn restart_kubelet(State(controls): State<Arc<Controls>>, Path(name): Path
     controls.with(&name, async |node| node.tell(&Wish::RestartKubelet).await).await
 }
 
-/// An image for all nodes.
+/// An image to import on all nodes.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Load {
-    /// An OCI layout in a tar file, whose `index.json` names the image for containerd.
+    /// An OCI layout in a tar file. The `index.json` of the layout contains the image name for containerd.
     Archive { archive: PathBuf },
-    /// One that is packed first.
+    /// An image that must be packed first.
     Packing(Packing),
 }
 
-/// What an image is packed from.
+/// The contents of an image to pack.
 #[derive(Debug, Deserialize)]
 struct Packing {
     name: String,
     binary: PathBuf,
-    /// Other files: the path in the image, and the file on this machine.
+    /// Other files in the image. The key is the path in the image, and the value is a file on this machine.
     #[serde(default)]
     files: BTreeMap<String, PathBuf>,
-    /// The signal that stops its containers.
+    /// The signal that stops the containers of the image.
     #[serde(default)]
     stop_signal: Option<String>,
 }
@@ -104,7 +104,7 @@ async fn load(State(controls): State<Arc<Controls>>, Json(load): Json<Load>) -> 
     Json(json!({"loaded": file})).into_response()
 }
 
-/// Packs an image into a file of this folder.
+/// Packs an image into a file in this folder.
 async fn packed(folder: &std::path::Path, packing: Packing) -> Result<PathBuf, (StatusCode, String)> {
     let file = folder.join(format!("{}.tar", packing.name.replace(['/', ':'], "_")));
     let into = file.clone();

@@ -1,7 +1,7 @@
-//! Packs a static binary as a container image, without a registry and without a builder.
+//! Packs a static binary as a container image, without a registry and without a build tool.
 //!
-//! The format is an OCI layout in a tar file. It has one layer with the program as `/app` and its other files, and the
-//! annotation from which containerd takes the image's name. It only reads these files and writes the tar file.
+//! The format is an OCI layout in a tar file. The image has one layer with the program as `/app` and other files. An
+//! annotation contains the image name for containerd. The module only reads the input files and writes the tar file.
 
 use std::{
     collections::BTreeMap,
@@ -13,11 +13,13 @@ use std::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// Writes the image `name` into the tar file `into`. The image runs `binary` and contains `files` (path in the image,
-/// file on this machine, which keeps its mode). Its containers stop by `stop_signal`, by default SIGTERM. The name must
-/// have a domain. Without one, containerd treats it as an image of a public registry.
+/// Writes the image `name` into the tar file `into`. The image runs `binary`, and contains `files`. The key of `files`
+/// is the path in the image, and the value is a file on this machine, whose mode is kept. `stop_signal` stops the
+/// containers; the default is SIGTERM. The name must have a domain. containerd treats a name without a domain as an
+/// image of a public registry.
 ///
-/// # Errors If the name has no domain or no tag, or a file cannot be read or written.
+/// # Errors
+/// The name has no domain or no tag, or a file cannot be read or written.
 pub fn pack(
     name: &str,
     binary: &Path,
@@ -36,7 +38,7 @@ pub fn pack(
     let mut content = vec![("app".to_owned(), fs::read(binary).map_err(at(binary))?, 0o755)];
     for (path, file) in files {
         let path = path.trim_start_matches('/').to_owned();
-        // A program that is not static needs its loader, which must be executable.
+        // A dynamically linked program needs its loader, which must be executable.
         let mode = fs::metadata(file).map_err(at(file))?.permissions().mode() & 0o777;
         content.push((path, fs::read(file).map_err(at(file))?, mode));
     }
@@ -44,7 +46,7 @@ pub fn pack(
     fs::write(into, image).map_err(at(into))
 }
 
-/// A file: its path, contents and mode.
+/// A file with its path, contents and mode.
 type Entry = (String, Vec<u8>, u32);
 
 fn layout(name: &str, stop_signal: Option<&str>, content: Vec<Entry>) -> io::Result<Vec<u8>> {
@@ -90,7 +92,7 @@ fn blob(media_type: &str, content: &[u8]) -> Value {
     json!({"mediaType": media_type, "digest": digest(content), "size": content.len()})
 }
 
-/// An archive of these files, and of folders with their modes.
+/// Returns an archive with these files and folders. The folders have the given modes.
 fn tar(files: Vec<Entry>, folders: &[(&str, u32)]) -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(Vec::new());
     for (path, mode) in folders {
@@ -117,12 +119,12 @@ fn digest(content: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(content)))
 }
 
-/// Bytes in hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// The name of this machine's processor architecture in images.
+/// Returns the name of this machine's CPU architecture in images.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -131,7 +133,7 @@ fn architecture() -> &'static str {
     }
 }
 
-/// Why an image could not be packed.
+/// The reason why an image could not be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The name has no domain or no tag.
@@ -140,7 +142,7 @@ pub enum ImageError {
     /// A file could not be read or written.
     #[error("cannot use {path} for an image: {source}", path = path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

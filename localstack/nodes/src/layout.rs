@@ -1,4 +1,4 @@
-//! The nodes, zones and images, and the paths of a node's files. Pure data.
+//! The nodes, zones and images, and the paths of a node's files. The module contains pure data.
 
 use std::{
     net::{Ipv4Addr, Ipv6Addr},
@@ -8,53 +8,53 @@ use std::{
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// A zone and the addresses of its pods: `NAME=CIDR`.
+/// A zone and the addresses of its pods, in the form `NAME=CIDR`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneOption {
     /// The value of the node label `topology.kubernetes.io/zone`.
     pub name: String,
-    /// The range of the zone's pod addresses.
+    /// The address range of the pods in the zone.
     pub range: Ipv4Net,
 }
 
-/// A node: `NAME=ZONE=IP`.
+/// A node in the form `NAME=ZONE=IP`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOption {
-    /// Its name.
+    /// The name of the node.
     pub name: String,
-    /// Its zone.
+    /// The zone of the node.
     pub zone: String,
-    /// The address of its kubelet.
+    /// The address of the kubelet.
     pub ip: Ipv4Addr,
 }
 
-/// An image and its static binary: `IMAGE=FILE`.
+/// An image and its static binary, in the form `IMAGE=FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImageOption {
-    /// Its name with a domain and a tag, such as `headgate.local/web:1`.
+    /// The name with a domain and a tag, such as `headgate.local/web:1`.
     pub name: String,
     /// The binary.
     pub binary: PathBuf,
 }
 
-/// Everything that is fixed when the nodes start.
+/// All data that is fixed at the start of the nodes.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The folder of all nodes' disks.
+    /// The folder that contains the disks of all nodes.
     pub folder: PathBuf,
-    /// The folder of all logs.
+    /// The folder that contains all logs.
     pub logs: PathBuf,
-    /// The folder of `kubelet`, `kube-proxy` and containerd's programs.
+    /// The folder that contains `kubelet`, `kube-proxy` and the programs of containerd.
     pub programs: PathBuf,
-    /// The folder of the kubeconfig files: `NODE.kubeconfig` and `kube-proxy.kubeconfig`.
+    /// The folder that contains the kubeconfig files: `NODE.kubeconfig` and `kube-proxy.kubeconfig`.
     pub credentials: PathBuf,
     /// The prefix of all cgroup names.
     pub cgroup: String,
-    /// The address of kube-proxy: the address of the local world's servers.
+    /// The address of kube-proxy, which is the address of the local cluster's servers.
     pub servers: Ipv4Addr,
-    /// All addresses of the VPC.
+    /// The address range of the VPC.
     pub vpc: Ipv4Net,
-    /// The zones.
+    /// The zones of the VPC.
     pub zones: Vec<ZoneOption>,
     /// The nodes.
     pub nodes: Vec<NodeOption>,
@@ -62,23 +62,23 @@ pub struct Layout {
     pub images: Vec<ImageOption>,
 }
 
-/// The address families of a pod. A pod requests other families than IPv4 by a RuntimeClass whose handler has this
-/// name.
+/// The address families of a pod. The default is IPv4. To request other families, a pod names a RuntimeClass with the
+/// handler of the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
-    /// IPv4, the default.
+    /// IPv4 only. This is the default.
     V4,
-    /// Both, IPv4 first.
+    /// IPv4 and IPv6. The first address of a pod is an IPv4 address.
     Both,
-    /// IPv6 only, like in an EKS cluster for IPv6.
+    /// IPv6 only. Pods in an EKS cluster for IPv6 have only IPv6 addresses too.
     V6,
 }
 
 impl Families {
-    /// All.
+    /// All combinations of address families.
     pub const ALL: [Self; 3] = [Self::V4, Self::Both, Self::V6];
 
-    /// The runtime handler.
+    /// Returns the name of the runtime handler.
     pub const fn handler(self) -> &'static str {
         match self {
             Self::V4 => "runc",
@@ -88,7 +88,7 @@ impl Families {
     }
 }
 
-/// The paths of one node. They are on its disk, which outlives the machine.
+/// The paths of one node. The paths are on the node's disk, which outlives the machine.
 #[derive(Clone, Debug)]
 pub struct Place {
     folder: PathBuf,
@@ -96,7 +96,8 @@ pub struct Place {
     name: String,
 }
 
-/// The IPv6 range of a zone's subnet, derived from its IPv4 range: `10.0.32.0/19` gives `fd00:a:0:20::/64`.
+/// Returns the IPv6 range of a zone's subnet, which is derived from the IPv4 range. For example, `10.0.32.0/19` results
+/// in `fd00:a:0:20::/64`.
 #[must_use]
 pub fn ipv6_of(range: Ipv4Net) -> Ipv6Net {
     let [first, second, third, _] = range.network().octets();
@@ -104,33 +105,33 @@ pub fn ipv6_of(range: Ipv4Net) -> Ipv6Net {
 }
 
 impl Place {
-    /// The paths of a node in these two folders.
+    /// Returns the paths of a node in these two folders.
     pub fn of(folder: &Path, logs: &Path, node: &str) -> Self {
         Self { folder: folder.join(node), logs: logs.to_path_buf(), name: node.to_owned() }
     }
 
-    /// All folders that must exist before the machine starts.
+    /// Returns all folders that must exist before the machine starts.
     pub fn folders(&self) -> Vec<PathBuf> {
         let networks = Families::ALL.into_iter().map(|families| self.cni(families));
         [self.containerd(), self.kubelet(), self.pod_logs()].into_iter().chain(networks).collect()
     }
 
-    /// containerd's images, containers and snapshots.
+    /// Returns the folder for containerd's images, containers and snapshots.
     pub fn containerd(&self) -> PathBuf {
         self.folder.join("containerd")
     }
 
-    /// The kubelet's pods and volumes.
+    /// Returns the folder for the kubelet's pods and volumes.
     pub fn kubelet(&self) -> PathBuf {
         self.folder.join("kubelet")
     }
 
-    /// The output of the pods' containers.
+    /// Returns the folder for the output of the pods' containers.
     pub fn pod_logs(&self) -> PathBuf {
         self.folder.join("pods")
     }
 
-    /// The configuration of the CNI plugins for pods with these address families.
+    /// Returns the folder with the configuration of the CNI plugins for pods with these address families.
     pub fn cni(&self, families: Families) -> PathBuf {
         self.folder.join(match families {
             Families::V4 => "cni",
@@ -139,23 +140,23 @@ impl Place {
         })
     }
 
-    /// The configuration of containerd.
+    /// Returns the path of containerd's configuration.
     pub fn containerd_config(&self) -> PathBuf {
         self.folder.join("containerd.toml")
     }
 
-    /// The configuration of the kubelet.
+    /// Returns the path of the kubelet's configuration.
     pub fn kubelet_config(&self) -> PathBuf {
         self.folder.join("kubelet.yaml")
     }
 
-    /// The log file of a program of the node.
+    /// Returns the log file of a program of the node.
     pub fn log(&self, program: &str) -> PathBuf {
         self.logs.join(format!("{}-{program}.log", self.name))
     }
 }
 
-/// An invalid value on the command line.
+/// The value on the command line is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} cannot be used: write {1}")]
 pub struct ParseOptionError(String, &'static str);
@@ -196,7 +197,7 @@ impl FromStr for ImageOption {
 pub(crate) mod tests {
     use super::*;
 
-    /// Two nodes in two zones.
+    /// Returns a layout with two nodes in two zones.
     pub(crate) fn layout() -> Layout {
         Layout {
             folder: "/world/nodes".into(),

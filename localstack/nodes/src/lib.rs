@@ -1,13 +1,15 @@
 //! Real Kubernetes nodes on one machine: several instances of kubelet, containerd and runc.
 //!
-//! A separate *network* ([`network`]) contains everything. Pods have VPC-like addresses in it, and none of them can
-//! reach other networks. Every node is a *machine* ([`machine`]): separate process and mount namespaces, whose first
-//! process starts containerd and kubelet. When that process ends, the kernel ends all processes of the machine and
-//! removes its mounts. So a node can be switched off like a computer, and no process of it remains.
+//! A separate *network* ([`network`]) contains all programs. Pods have VPC-like addresses in this network, and cannot
+//! reach other networks. Every node is a *machine* ([`machine`]), with separate process and mount namespaces. The first
+//! process of a machine starts containerd and the kubelet. When the first process exits, the kernel kills all processes
+//! of the machine and removes its mounts. A node can therefore be switched off like a computer, and no process of the
+//! node remains.
 //!
-//! Only a machine's folder (its disk) and its cgroups remain. [`cgroup`] removes the cgroups.
+//! After a switch-off, only the folder of the machine (its disk) and its cgroups remain. [`cgroup`] removes the
+//! cgroups.
 //!
-//! Requires root and some Debian packages. [`requirements`] lists the missing ones.
+//! The crate requires root and some Debian packages. [`requirements`] lists missing packages.
 
 pub mod cgroup;
 pub mod config;

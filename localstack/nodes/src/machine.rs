@@ -1,11 +1,11 @@
-//! The inside of a node: the first process of its namespaces, which starts the others.
+//! The inside of a node: the first process of the node's namespaces, which starts all other processes.
 //!
-//! It manages `/run`, `/var`, containerd and the kubelet of its node, and reaps processes whose parents have ended. It
-//! runs while its standard input is open. When it ends, the kernel kills all other processes of the node, as if the
-//! computer had lost power. Its standard input carries [`Wish`]es. It answers each with an [`Answer`] on standard
-//! output.
+//! The process manages `/run`, `/var`, containerd and the kubelet of its node, and reaps child processes whose parents
+//! have exited. The process runs while its standard input is open. When the process exits, the kernel kills all other
+//! processes of the node. The effect equals a power failure. The process receives [`Wish`]es on standard input. The
+//! process answers each request with an [`Answer`] on standard output.
 //!
-//! It restarts a kubelet that ends, like an init system. If containerd ends, the machine ends too.
+//! The process restarts a kubelet that exits, as an init system does. If containerd exits, the machine stops too.
 
 use std::{
     fs::{self, File},
@@ -32,9 +32,9 @@ use crate::{
     layout::{NodeOption, Place},
 };
 
-/// How long containerd may take until it listens.
+/// The timeout for containerd to open its socket.
 const START: Duration = Duration::from_secs(60);
-/// The pause before a kubelet that has ended is restarted.
+/// The pause before a kubelet is restarted after an exit.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// The arguments of a machine.
@@ -67,7 +67,7 @@ pub struct MachineArguments {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wish {
-    /// Kill the kubelet. The machine restarts it.
+    /// Kill the kubelet. The machine then restarts the kubelet.
     RestartKubelet,
     /// Import a packed image.
     Import(PathBuf),
@@ -77,17 +77,18 @@ pub enum Wish {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// containerd runs and has the images, and the kubelet has been started.
+    /// containerd runs and has the images, and the kubelet was started.
     Started,
-    /// The request was carried out.
+    /// The request succeeded.
     Done,
     /// The request failed, or the machine could not start.
     Failed(String),
 }
 
-/// Runs a machine until its standard input ends.
+/// Runs a machine until its standard input is closed.
 ///
-/// # Errors Why the machine failed. The same text was sent as an [`Answer`].
+/// # Errors
+/// The machine failed. The error has the same text as the last [`Answer`].
 pub fn run(arguments: &MachineArguments) -> Result<(), MachineError> {
     let outcome = start(arguments).and_then(|mut machine| {
         say(&Answer::Started);
@@ -111,15 +112,15 @@ fn start(arguments: &MachineArguments) -> Result<Machine, MachineError> {
         }
     }
     let kubelet = start_kubelet(arguments, &place)?;
-    // From now on, no other code may wait for a child.
+    // From now on, only the thread that runs `wait_for_children` may wait for children.
     let (news, events) = mpsc::sync_channel(64);
     spawn("orphans", news.clone(), wait_for_children)?;
     spawn("wishes", news, read_wishes)?;
     Ok(Machine { arguments: arguments.clone(), place, events, containerd, kubelet, importing: None })
 }
 
-/// Gives the machine its own empty `/run` and `/var`, like after a boot. Files that the programs write there by default
-/// are on no disk and are not visible to other machines.
+/// Mounts an empty `/run` and `/var` for the machine. Programs write some files to these folders by default. The files
+/// in `/run` and `/var` are on no disk, and other machines cannot see the files.
 fn own_folders() -> Result<(), MachineError> {
     for folder in ["/run", "/var"] {
         mount("tmpfs", folder, "tmpfs", MountFlags::NOSUID, None)
@@ -134,7 +135,7 @@ fn own_folders() -> Result<(), MachineError> {
 fn start_containerd(arguments: &MachineArguments, place: &Place) -> Result<Pid, MachineError> {
     let mut command = Command::new(arguments.programs.join("containerd"));
     command.arg("--config").arg(place.containerd_config());
-    // containerd looks for its shim and for runc in `PATH`.
+    // containerd searches `PATH` for its shim and for runc.
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = iter::once(arguments.programs.clone()).chain(std::env::split_paths(&path));
     let path =
@@ -219,7 +220,7 @@ impl Machine {
                 }
                 Event::Ended(pid, status) => self.imported(pid, status),
                 Event::Wish(Wish::RestartKubelet) => {
-                    // It may have ended already, with the same result.
+                    // The kubelet may have already exited, with the same effect.
                     let _ = kill_process(self.kubelet, Signal::KILL);
                     say(&Answer::Done);
                 }
@@ -255,7 +256,7 @@ fn wait_for_children(news: &SyncSender<Event>) {
                     return;
                 }
             }
-            // Interrupted, so try again. containerd runs, so there is always a child.
+            // The interrupted call is repeated. The process always has a child, because containerd runs.
             Ok(None) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return,
         }
@@ -281,14 +282,14 @@ fn read_wishes(news: &SyncSender<Event>) {
 fn say(answer: &Answer) {
     let mut output = io::stdout().lock();
     let line = serde_json::to_string(answer).unwrap_or_default();
-    // If the reader has ended, standard input reports it.
+    // If the reader has exited, standard input is closed too.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
-/// Why a machine cannot run.
+/// The reason why a machine cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// containerd ended, or it does not listen.
+    /// containerd exited, or does not listen on its socket.
     #[error("containerd does not serve: see {log}", log = _0.display())]
     Containerd(PathBuf),
     /// An image could not be imported.
@@ -297,7 +298,7 @@ pub enum MachineError {
     /// A file, a folder or a program could not be used.
     #[error("cannot use {path}: {source}", path = path.display())]
     Io {
-        /// Its path.
+        /// The path of the file, folder or program.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

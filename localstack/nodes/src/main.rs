@@ -1,4 +1,4 @@
-//! The `nodes` command: real nodes in the network namespace of this process.
+//! The `nodes` command, which runs real nodes in the network namespace of this process.
 
 use std::{
     collections::BTreeMap,
@@ -114,7 +114,7 @@ fn main() -> ExitCode {
                 .map_err(Into::into)
         }
         Command::Run(arguments) => {
-            // On the main thread only, because machines are tied to the thread that starts them.
+            // The runtime uses only the main thread, because machines are tied to the thread that starts them.
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.map_err(Into::into).and_then(|runtime| runtime.block_on(run(arguments)))
         }
@@ -164,7 +164,7 @@ async fn run(arguments: RunArguments) -> anyhow::Result<()> {
     outcome
 }
 
-/// Switches every node on, reports that, and serves the control API until the process ends.
+/// Switches on every node, prints the ready line, and serves the control API until the process exits.
 async fn serve(listener: TcpListener, controls: Arc<Controls>) -> anyhow::Result<()> {
     let on = controls.nodes.iter().map(async |node| {
         let mut node = node.lock().await;
@@ -177,7 +177,7 @@ async fn serve(listener: TcpListener, controls: Arc<Controls>) -> anyhow::Result
     }
     let control = listener.local_addr().context("the control API has no address")?;
     let line = serde_json::json!({"ready": true, "control": control});
-    // It does not matter if nobody reads the output.
+    // The nodes also run if no process reads the output.
     let _ = writeln!(std::io::stdout(), "{line}");
     axum::serve(listener, control::routes(controls)).await.context("the control API ended")
 }

@@ -1,8 +1,9 @@
-//! The network of a local world with real nodes: a separate network namespace.
+//! The network of a local cluster with real nodes, which is a separate network namespace.
 //!
-//! Sets it up before the first program starts: loopback, a bridge `vpc` with the addresses of the servers and of the
-//! nodes, and the range of the load balancers, where every address can be bound. It has no route to the machine or the
-//! internet. The kernel removes it with its last process, including bridges and the rules of kube-proxy.
+//! The module sets up the network before the first program starts. The network contains loopback, a bridge `vpc` with
+//! the addresses of the servers and nodes, and the address range of the load balancers. Programs can bind every address
+//! of this range. The network has no route to the machine or the internet. When the last process of the network exits,
+//! the kernel removes the network, including bridges and the rules of kube-proxy.
 
 use std::{
     fs, io,
@@ -18,20 +19,21 @@ use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space}
 /// The addresses of this network that do not belong to pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The addresses of the local world's servers.
+    /// The address range of the local cluster's servers.
     pub servers: Ipv4Net,
-    /// The addresses of the kubelets, one per node.
+    /// The addresses of the kubelets. Each node has one address.
     pub nodes: Vec<Ipv4Addr>,
-    /// The addresses of load balancers.
+    /// The address range of the load balancers.
     pub balancers: Ipv4Net,
 }
 
-/// Moves the calling thread, and all processes that it starts later, into a new network with these addresses. Only for
-/// a process without other threads.
+/// Moves the calling thread into a new network with these addresses. All processes that the thread starts later also
+/// use this network. The calling process must not have other threads.
 ///
-/// # Errors The system rejects it: the process is not root, or there is no `ip`.
+/// # Errors
+/// The process is not root, or the command `ip` is missing.
 pub fn create(addresses: &Addresses) -> Result<(), NetworkError> {
-    // The function is deprecated because of other flags. This flag affects neither memory nor file descriptors.
+    // The function is deprecated because of other flags. The flag `NEWNET` affects neither memory nor file descriptors.
     #[expect(deprecated)]
     let moved = rustix::thread::unshare(UnshareFlags::NEWNET);
     moved.map_err(|errno| NetworkError::Create(errno.into()))?;
@@ -43,13 +45,14 @@ pub fn create(addresses: &Addresses) -> Result<(), NetworkError> {
 /// Moves the calling thread, and all processes that it starts later, into the network of this file
 /// (`/proc/PID/ns/net`).
 ///
-/// # Errors The file is not a network, or the caller is not root.
+/// # Errors
+/// The file is not a network namespace, or the caller is not root.
 pub fn enter(file: &Path) -> io::Result<()> {
     let file = fs::File::open(file)?;
     Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
-/// The input of `ip -batch`.
+/// Returns the input of `ip -batch`.
 fn commands(addresses: &Addresses) -> String {
     let Addresses { servers, nodes, balancers } = addresses;
     let mut lines = vec![
@@ -60,7 +63,7 @@ fn commands(addresses: &Addresses) -> String {
     lines.extend(nodes.iter().map(|ip| format!("address add {ip}/{} dev vpc", servers.prefix_len())));
     lines.extend([
         "link set vpc up".to_owned(),
-        // The kubelet and the API server require a default route. Packets on it are lost.
+        // The kubelet and the API server require a default route. Packets on this route are lost.
         "route add default dev vpc".to_owned(),
         format!("route add local {balancers} dev lo"),
     ]);
@@ -86,7 +89,7 @@ fn run_ip(commands: &str) -> Result<(), NetworkError> {
     Err(NetworkError::Refused(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// Why the network could not be created.
+/// The reason why the network could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
     /// The namespace could not be created.
@@ -98,7 +101,7 @@ pub enum NetworkError {
     /// `ip` failed.
     #[error("ip refuses to set up the network: {0}")]
     Refused(String),
-    /// Forwarding between pods could not be turned on.
+    /// Forwarding between pods could not be enabled.
     #[error("cannot switch forwarding on in the world's network: {0}")]
     Forward(io::Error),
 }

@@ -1,7 +1,7 @@
-//! A node, as other programs control it: its machine can be switched on and off, and gets requests.
+//! A node from the view of other programs. The machine of a node can be switched on and off, and receives requests.
 //!
-//! Manages the process of the machine and its standard input. Switching it off ends every process of the node at once,
-//! without a shutdown. Its disk remains.
+//! The module manages the process of the machine and its standard input. A switch-off kills every process of the node
+//! immediately, without a shutdown. The disk of the node remains.
 
 use std::{io, path::PathBuf, process::Stdio, time::Duration};
 
@@ -18,9 +18,9 @@ use crate::{
     tied,
 };
 
-/// How long a machine may take to start, or to carry out a request.
+/// The timeout for the start of a machine, and for a request to a machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// How long its processes may take to end.
+/// The timeout for the exit of the machine's processes.
 const END: Duration = Duration::from_secs(5);
 
 /// One node.
@@ -40,9 +40,10 @@ struct Running {
 }
 
 impl Node {
-    /// Writes the configuration of a node. Nothing is started. `images` are packed.
+    /// Writes the configuration of a node, but starts no process. `images` are packed images.
     ///
-    /// # Errors A file cannot be written.
+    /// # Errors
+    /// A file cannot be written.
     pub fn prepare(layout: &Layout, option: &NodeOption, images: &[PathBuf]) -> io::Result<Self> {
         let place = Place::of(&layout.folder, &layout.logs, &option.name);
         for folder in place.folders() {
@@ -71,24 +72,25 @@ impl Node {
         Ok(Self { option: option.clone(), cgroup, command, running: None })
     }
 
-    /// Its name.
+    /// Returns the name of the node.
     pub fn name(&self) -> &str {
         &self.option.name
     }
 
-    /// Its zone.
+    /// Returns the zone of the node.
     pub fn zone(&self) -> &str {
         &self.option.zone
     }
 
-    /// Whether it is switched on.
+    /// Returns whether the node is switched on.
     pub fn is_on(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Switches it on, and waits until its kubelet has been started. Does nothing if it is on.
+    /// Switches on the node, and waits until its kubelet was started. Does nothing if the node is already on.
     ///
-    /// # Errors The machine did not start. It is off.
+    /// # Errors
+    /// The machine did not start. The node then remains off.
     pub async fn on(&mut self) -> Result<(), NodeError> {
         if self.is_on() {
             return Ok(());
@@ -117,9 +119,10 @@ impl Node {
         }
     }
 
-    /// Switches it off, and waits until all its processes have ended. Does nothing if it is off.
+    /// Switches off the node, and waits until all its processes have exited. Does nothing if the node is already off.
     ///
-    /// # Errors Some of its processes still run.
+    /// # Errors
+    /// Some processes of the node still run.
     pub async fn off(&mut self) -> Result<(), NodeError> {
         let Some(running) = self.running.take() else { return Ok(()) };
         let Running { mut process, wishes, .. } = running;
@@ -132,9 +135,10 @@ impl Node {
         removed.map_err(io::Error::other).and_then(|done| done).map_err(|source| self.broken(source))
     }
 
-    /// Sends it a request, and waits until the request is carried out.
+    /// Sends a request to the machine, and waits for the answer.
     ///
-    /// # Errors The node is off, or the request failed.
+    /// # Errors
+    /// The node is off, or the request failed.
     pub async fn tell(&mut self, wish: &Wish) -> Result<(), NodeError> {
         let mut line = serde_json::to_vec(wish).unwrap_or_default();
         line.push(b'\n');
@@ -163,24 +167,24 @@ impl Node {
     }
 }
 
-/// Why an operation on a node failed.
+/// The reason why an operation on a node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// It is off.
+    /// The node is off.
     #[error("{0} is off: switch it on first")]
     Off(String),
     /// The machine reported a failure.
     #[error("{node}: {reason}")]
     Failed {
-        /// The node.
+        /// The name of the node.
         node: String,
-        /// The reported reason.
+        /// The reason that the machine reported.
         reason: String,
     },
-    /// Its machine cannot be started, reached or ended.
+    /// The machine of the node cannot be started, reached or stopped.
     #[error("the machine of {node} cannot be used: {source}; its logs may say why")]
     Broken {
-        /// The node.
+        /// The name of the node.
         node: String,
         /// The error of the system.
         source: io::Error,

@@ -1,4 +1,5 @@
-//! The only kube-proxy of the local world. All nodes share its network, so one kube-proxy writes the rules for all.
+//! The only kube-proxy of the local cluster. All nodes share the same network, so one kube-proxy writes the rules for
+//! all nodes.
 
 use std::{fs::File, io, process::Stdio};
 
@@ -6,10 +7,10 @@ use tokio::process::Child;
 
 use crate::{config, layout::Layout, tied};
 
-/// Starts kube-proxy. It ends with this process.
+/// Starts kube-proxy. kube-proxy is killed when this process exits.
 ///
 /// # Errors
-/// Its configuration or its log cannot be written, or it cannot be started.
+/// The configuration or the log cannot be written, or kube-proxy cannot be started.
 pub fn start(layout: &Layout) -> io::Result<Child> {
     let config = layout.folder.join("kube-proxy.yaml");
     std::fs::write(&config, config::proxy(layout).to_string())?;

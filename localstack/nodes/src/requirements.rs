@@ -1,6 +1,7 @@
-//! What a machine needs for real nodes.
+//! The requirements of real nodes on a machine.
 //!
-//! Contains the list of programs and their Debian packages. It checks, and never installs.
+//! The module contains the list of programs and their Debian packages. The module checks the requirements, but never
+//! installs packages.
 
 use std::{
     io::Write,
@@ -10,18 +11,18 @@ use std::{
 /// The folder of Debian's CNI plugins.
 pub const CNI_PLUGINS: &str = "/usr/lib/cni";
 
-/// Programs, each with its Debian package.
+/// The required programs, each with its Debian package.
 const PROGRAMS: [(&str, &str); 4] =
     [("runc", "runc"), ("nft", "nftables"), ("ip", "iproute2"), ("unshare", "util-linux")];
 
-/// The environment variable that declares that this machine has everything, which CI does. Then a test fails if
-/// something is missing, instead of being skipped.
+/// The environment variable which declares that this machine meets all requirements. CI sets this variable. With the
+/// variable, a test fails instead of being skipped if a requirement is missing.
 pub const PROMISE: &str = "HEADGATE_REAL_NODES";
 
 /// The CNI plugins that nodes use.
 const PLUGINS: [&str; 3] = ["bridge", "host-local", "loopback"];
 
-/// Why real nodes are impossible here.
+/// The reason why real nodes cannot be started on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missing {
     /// The process is not root.
@@ -36,14 +37,15 @@ pub enum Missing {
     Packages {
         /// The missing programs, separated by commas.
         programs: String,
-        /// Their packages, separated by spaces.
+        /// The packages of the missing programs, separated by spaces.
         packages: String,
     },
 }
 
-/// Checks that real nodes can be started here.
+/// Checks whether real nodes can be started on this machine.
 ///
-/// # Errors What is missing, and how to install it.
+/// # Errors
+/// A requirement is missing. The error explains how to install the requirement.
 pub fn check() -> Result<(), Missing> {
     if !rustix::process::geteuid().is_root() {
         return Err(Missing::Root);
@@ -51,23 +53,24 @@ pub fn check() -> Result<(), Missing> {
     check_programs(&search_path(), Path::new(CNI_PLUGINS))
 }
 
-/// For tests: whether real nodes can be started here. If not, prints that to standard error, without the capture of
-/// test output.
+/// Returns whether a test can start real nodes on this machine. If a requirement is missing, prints the reason to
+/// standard error, without the capture of test output.
 ///
-/// # Errors They cannot be started, although [`PROMISE`] is set.
+/// # Errors
+/// A requirement is missing although [`PROMISE`] is set.
 pub fn check_for(test: &str) -> Result<bool, Missing> {
     match check() {
         Ok(()) => Ok(true),
         Err(missing) if std::env::var_os(PROMISE).is_some() => Err(missing),
         Err(missing) => {
-            // It does not matter if nobody reads the output.
+            // A failed write does not affect the test.
             let _ = writeln!(std::io::stderr(), "NOT TESTED on real nodes: {test}: {missing}");
             Ok(false)
         }
     }
 }
 
-/// The folders to search for programs. `PATH` may lack root's folders.
+/// Returns the folders to search for programs. `PATH` may lack root's folders.
 fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/bin".into(), "/sbin".into()]).collect()

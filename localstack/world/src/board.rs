@@ -1,6 +1,6 @@
-//! The states of a world's components, for all parts of the supervisor.
+//! The states of a cluster's components, which all parts of the supervisor share.
 //!
-//! Stores the current [`Facts`] in memory and on disk. It distinguishes requested stops from failures.
+//! The board stores the current [`Facts`] in memory and on disk, and distinguishes requested stops from failures.
 
 use std::{
     process::ExitStatus,
@@ -16,7 +16,7 @@ use crate::{
     tail,
 };
 
-/// The board of a world.
+/// The states of a cluster's components.
 #[derive(Debug)]
 pub(crate) struct Board {
     facts: Mutex<Facts>,
@@ -30,12 +30,12 @@ impl Board {
         board
     }
 
-    /// A copy of the current facts.
+    /// Returns a copy of the current facts.
     pub(crate) fn facts(&self) -> Facts {
         self.lock().clone()
     }
 
-    /// Records that the world is ready, with this version of Kubernetes.
+    /// Records that the cluster is ready and has this version of Kubernetes.
     pub(crate) fn ready(&self, kubernetes_version: String) {
         self.change(|facts| {
             facts.ready = true;
@@ -52,7 +52,7 @@ impl Board {
         });
     }
 
-    /// Records that a component serves, unless it has another process now.
+    /// Records that a component serves, unless a newer process of the component exists.
     pub(crate) fn serves(&self, component: Component, process: Process) {
         self.change_component(component, |facts| {
             if facts.process == Some(process) && facts.state == State::Starting {
@@ -61,7 +61,7 @@ impl Board {
         });
     }
 
-    /// Records that a component will be stopped.
+    /// Records the request to stop a component.
     pub(crate) fn stopping(&self, component: Component) {
         self.change_component(component, |facts| {
             if matches!(facts.state, State::Starting | State::Running) {
@@ -70,13 +70,13 @@ impl Board {
         });
     }
 
-    /// Records that a process of a component has ended. If no stop was requested, that is a failure: it is logged with
-    /// the end of the component's log.
+    /// Records that a process of a component has exited. Without a request to stop, the exit is a failure, which is
+    /// logged with the last lines of the component's log.
     pub(crate) fn ended(&self, component: Component, process: Process, status: Option<ExitStatus>) {
         let how = status.map_or_else(|| "gone".to_owned(), |status| status.to_string());
         let mut failed = None;
         self.change_component(component, |facts| {
-            // Both the waiter of the process and the code that stopped it report the end.
+            // Both the task that waits for the process and the code that stops the process report the exit.
             if facts.process != Some(process) || facts.ended.is_some() {
                 return;
             }
@@ -94,7 +94,7 @@ impl Board {
         }
     }
 
-    /// Waits until a component has failed.
+    /// Waits for the first failure of a component.
     pub(crate) async fn failure(&self) -> Component {
         let mut failure = self.failure.subscribe();
         loop {
@@ -124,7 +124,7 @@ impl Board {
     }
 
     fn lock(&self) -> MutexGuard<'_, Facts> {
-        // A panic cannot leave the data half changed, because it only changes by assignments.
+        // A panic cannot leave the data in a half-changed state, because all changes are assignments.
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

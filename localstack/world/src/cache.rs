@@ -1,7 +1,7 @@
-//! The paths of the cache on disk, and the locks that show who uses them.
+//! The paths of the cache on disk, and the locks that show which processes use the cache.
 //!
-//! Contains the paths inside the cache folder, and creates nothing outside of it. A world's folder belongs to the
-//! holder of the world's lock. The kernel releases a lock when its holder ends in any way.
+//! The module contains the paths inside the cache folder, and creates nothing outside of this folder. The holder of a
+//! cluster's lock owns the folder of the cluster. When the holder exits in any way, the kernel releases the lock.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -12,14 +12,15 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The cache folder: `$HEADGATE_CACHE`, or else `$XDG_CACHE_HOME/headgate`, or else `~/.cache/headgate`.
+/// The cache folder: `$HEADGATE_CACHE`, `$XDG_CACHE_HOME/headgate` or `~/.cache/headgate`. The first variable that is
+/// set determines the folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cache {
     root: PathBuf,
 }
 
 impl Cache {
-    /// The cache folder according to the environment.
+    /// Returns the cache in the folder that the environment determines.
     pub fn from_environment() -> Result<Self, CacheError> {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let root = variable("HEADGATE_CACHE")
@@ -29,7 +30,7 @@ impl Cache {
         Self::at(&root)
     }
 
-    /// A cache in a given folder. The path must be UTF-8, because command lines and JSON contain it.
+    /// Returns the cache in this folder. The path must be UTF-8, because command lines and JSON contain the path.
     pub fn at(root: &Path) -> Result<Self, CacheError> {
         let absolute = std::path::absolute(root)
             .map_err(|source| CacheError::Io { path: root.to_path_buf(), source })?;
@@ -39,73 +40,74 @@ impl Cache {
         Ok(Self { root: absolute })
     }
 
-    /// The path of the cache folder.
+    /// Returns the path of the cache folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The builds of Kubernetes, one folder per version and source.
+    /// Returns the folder for the builds of Kubernetes. Each version and source has its own subfolder.
     pub fn kubernetes(&self) -> PathBuf {
         self.root.join("kubernetes")
     }
 
-    /// The builds of programs in images of real nodes.
+    /// Returns the folder for the builds of programs in images of real nodes.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
     }
 
-    /// The builds of programs that tests use.
+    /// Returns the folder for the builds of programs that tests use.
     pub fn tools(&self) -> PathBuf {
         self.root.join("tools")
     }
 
-    /// The folders of all worlds.
+    /// Returns the folder of all local clusters.
     pub fn worlds(&self) -> PathBuf {
         self.root.join("worlds")
     }
 
-    /// The folder of one world. It exists while the world is up.
+    /// Returns the folder of one local cluster. The folder exists while the cluster is up.
     pub fn world(&self, name: &WorldName) -> PathBuf {
         self.worlds().join(name.as_str())
     }
 
-    /// The folder with the logs of the last failed start.
+    /// Returns the folder for the logs of the last failed start.
     pub fn failed_logs(&self, name: &WorldName) -> PathBuf {
         self.root.join("failed").join(name.as_str())
     }
 
-    /// Takes the lock of a world. `None` if another process holds it: the world is up.
+    /// Takes the lock of a local cluster. `None`: another process holds the lock, which means that the cluster is up.
     pub fn lock_world(&self, name: &WorldName) -> Result<Option<FileLock>, CacheError> {
         FileLock::try_take(&self.root.join("locks").join(format!("world-{name}.lock")))
     }
 }
 
-/// Why the cache cannot be used.
+/// The reason why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// No environment variable gives the cache folder.
+    /// No environment variable determines the cache folder.
     #[error("no place for the cache: set HEADGATE_CACHE, XDG_CACHE_HOME or HOME to a folder")]
     NoHome,
-    /// Command lines and JSON cannot contain the path.
+    /// Command lines and JSON cannot contain the path of the cache folder.
     #[error("the cache folder {0:?} is not valid UTF-8: set HEADGATE_CACHE to another folder")]
     NotUtf8(PathBuf),
     /// A file or folder of the cache cannot be used.
     #[error("cannot use {path} in the cache: {source}", path = path.display())]
     Io {
-        /// Its path.
+        /// The path of the file or folder.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
 }
 
-/// The name of a world: 1 to 40 of `a-z`, `0-9` and `-`, because it is the name of a folder.
+/// The name of a local cluster: 1 to 40 characters of `a-z`, `0-9` and `-`. The characters are limited because the name
+/// is also the name of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct WorldName(String);
 
 impl WorldName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -150,20 +152,20 @@ impl From<WorldName> for String {
     }
 }
 
-/// The text is no valid name of a world.
+/// The text is not a valid name of a local cluster.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} cannot name a world: use 1 to 40 of a-z, 0-9 and -")]
 pub struct WorldNameError(String);
 
-/// An exclusive lock on a file, held until it is dropped or the process ends. The file is never deleted. Otherwise two
-/// processes could hold locks on two different files of the same name.
+/// An exclusive lock on a file. The lock is held until it is dropped or the process exits. The file is never deleted,
+/// because two processes could then hold locks on two different files with the same name.
 #[derive(Debug)]
 pub struct FileLock {
     _file: File,
 }
 
 impl FileLock {
-    /// Takes the lock if it is free.
+    /// Takes the lock. `None`: another process holds the lock.
     pub fn try_take(path: &Path) -> Result<Option<Self>, CacheError> {
         let file = open_lock(path)?;
         match file.try_lock() {

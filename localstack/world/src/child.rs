@@ -1,7 +1,7 @@
-//! One running component: its process, log, ready line and end.
+//! One running component with its process, log, ready line and exit.
 //!
-//! Only this code waits for the process, so a signal never reaches another process with the same pid. When the
-//! component ends, all holders of a handle can see how.
+//! Only this module waits for the process, so a signal never reaches another process with the same PID. When the
+//! component exits, all holders of a handle can read the exit status.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{plan::CommandLine, process::Process, reexec};
 
-/// A handle on a running component. If it is dropped, the process continues until its supervisor ends.
+/// A handle of a running component. After the handle is dropped, the process continues until its supervisor exits.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     process: Process,
@@ -29,7 +29,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a component. Its output is appended to its log. With `watch_output`, its standard output is also searched
+    /// Starts a component and appends its output to the log. With `watch_output`, the standard output is also searched
     /// for the ready line.
     pub(crate) fn start(command: &CommandLine, log: &Path, watch_output: bool) -> io::Result<Self> {
         let output = File::options().create(true).append(true).open(log)?;
@@ -53,24 +53,24 @@ impl Running {
         Ok(Self { process: Process::of(pid), signals, ended, announced })
     }
 
-    /// Its process.
+    /// Returns the process of the component.
     pub(crate) fn process(&self) -> Process {
         self.process
     }
 
-    /// Sends it a signal, unless it has ended.
+    /// Sends a signal to the component, unless the component has exited.
     pub(crate) async fn signal(&self, signal: Signal) {
-        // An error means that the process has ended.
+        // An error means that the process has exited.
         let _ = self.signals.send(signal).await;
     }
 
-    /// Waits for its end.
+    /// Waits until the component exits.
     pub(crate) async fn ended(&self) -> Option<ExitStatus> {
         let mut ended = self.ended.clone();
         ended.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 
-    /// Waits for its ready line. Never returns if it ends without one.
+    /// Waits for the ready line of the component. Never returns if the component exits without a ready line.
     pub(crate) async fn announced(&self) {
         let mut announced = self.announced.clone();
         if announced.wait_for(|ready| *ready).await.is_err() {
@@ -95,7 +95,7 @@ async fn own(mut child: Child, mut wanted: mpsc::Receiver<Signal>, end: watch::S
         Ok(status) => {
             end.send_replace(Some(status));
         }
-        // Only if other code waited for this child. Dropping `end` then reports its end.
+        // This error occurs only if other code waited for the child process. Dropping `end` then reports the exit.
         Err(error) => tracing::error!(%error, "cannot wait for a component"),
     }
 }
@@ -107,7 +107,8 @@ async fn copy_lines(output: ChildStdout, log: File, announce: watch::Sender<bool
         if !*announce.borrow() && says_ready(&line) {
             announce.send_replace(true);
         }
-        // If the disk is full, the component must continue. It would block on a full pipe.
+        // If the disk is full, the component must continue. Without this loop, the component would block on a full
+        // pipe.
         let _ = log.write_all(format!("{line}\n").as_bytes()).await;
         let _ = log.flush().await;
     }

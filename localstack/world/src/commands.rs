@@ -1,7 +1,7 @@
 //! The command line of `world`.
 //!
-//! Defines flags, exit codes and output. Exit codes: 0 success, 1 failure, 2 invalid usage, 3 the world is not up, 4
-//! (`status`) it is up but a component does not run.
+//! The module defines flags, exit codes and output. Exit codes: 0: success. 1: failure. 2: invalid usage. 3: the
+//! cluster is not up. 4 (`status`): the cluster is up, but a component does not run.
 
 use std::{
     future::Future,
@@ -136,9 +136,9 @@ struct Child {
     arguments: Vec<String>,
 }
 
-/// Exit code of `status` when a component does not run.
+/// The exit code of `status` if a component does not run.
 const DEGRADED: u8 = 4;
-/// How long a supervisor may take to stop everything: 3 s per component, with a reserve.
+/// The timeout for a supervisor to stop all components. A component needs at most 3 s.
 const TAKE_DOWN: Duration = Duration::from_secs(30);
 
 /// Parses the command line, runs the command, and returns the exit code.
@@ -228,7 +228,7 @@ async fn down(name: WorldName) -> Result<ExitCode, WorldError> {
         None => end_by_force(&cache, &name).await?,
     };
     supervisor::remove_remains(&cache, &name, &lock)?;
-    // The supervisor releases the lock a moment before it ends.
+    // The supervisor releases the lock just before it exits.
     while supervisor.is_some_and(Process::is_alive) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -244,7 +244,7 @@ async fn end_by_force(cache: &Cache, name: &WorldName) -> Result<FileLock, World
     wait_for_the_end(cache, name, Duration::from_secs(10)).await?.ok_or_else(silent)
 }
 
-/// Waits until the world's lock is free, and takes it.
+/// Waits until the lock of the cluster is free, and takes the lock.
 async fn wait_for_the_end(
     cache: &Cache,
     name: &WorldName,
@@ -282,7 +282,7 @@ fn environment(name: &WorldName) -> Result<ExitCode, WorldError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Replaces this process by a command in the network of a world.
+/// Replaces this process with a command in the network of a local cluster.
 fn execute(arguments: &Exec) -> Result<ExitCode, WorldError> {
     let cache = Cache::from_environment()?;
     let name = &arguments.world.name;
@@ -308,7 +308,7 @@ async fn hold(options: Options) -> Result<ExitCode, WorldError> {
     std::future::pending().await
 }
 
-/// The facts of a world whose supervisor runs. Removes the files that a killed supervisor left.
+/// Returns the facts of a local cluster whose supervisor runs. Removes the files of a killed supervisor.
 fn living(cache: &Cache, name: &WorldName) -> Result<Option<Facts>, WorldError> {
     if let Some(lock) = cache.lock_world(name)? {
         supervisor::remove_remains(cache, name, &lock)?;

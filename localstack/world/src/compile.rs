@@ -1,8 +1,8 @@
 //! Builds Go programs from sources that this program contains, once per version.
 //!
-//! One build consists of the lock, a folder with the sources, `go build`, and the rename that makes the result visible.
-//! If a step fails or the process ends, nothing is visible, and the next build removes the unfinished folder. The same
-//! sources are never built twice.
+//! A build takes a lock, writes the sources to a folder, runs `go build`, and renames the folder. The rename makes the
+//! result visible. If a step fails or the process exits, no result is visible, and the next build removes the
+//! unfinished folder. The same sources are never built twice.
 
 use std::{
     fs, io,
@@ -20,46 +20,46 @@ use crate::{
     reexec, tail,
 };
 
-/// How often the progress of a long build is reported.
+/// The interval of progress reports during a long build.
 const PROGRESS: Duration = Duration::from_secs(15);
 
-/// The prefix of the folders of unfinished builds.
+/// The prefix of the names of unfinished builds' folders.
 const UNFINISHED: &str = "unfinished-";
 
-/// What to build.
+/// The description of a build.
 #[derive(Clone, Debug)]
 pub(crate) struct Build {
-    /// The name in messages, for example `Kubernetes v1.36.3`.
+    /// The name in messages, such as `Kubernetes v1.36.3`.
     pub(crate) what: String,
-    /// The expected duration, as the end of a sentence.
+    /// The expected duration, in the form of the end of a sentence.
     pub(crate) estimate: &'static str,
-    /// The approximate number of packages that Go compiles. `None` for a short build, whose progress is not reported.
+    /// The approximate number of packages that Go compiles. `None`: the build is short and reports no progress.
     pub(crate) packages: Option<usize>,
-    /// The prefix of the result's folder.
+    /// The prefix of the result folder's name.
     pub(crate) label: String,
-    /// The sources, as (path, content).
+    /// The sources, as pairs of path and content.
     pub(crate) sources: &'static [(&'static str, &'static str)],
-    /// The arguments of `go`. The output must go to the folder `..`.
+    /// The arguments of `go`. The output must be in the folder `..`.
     pub(crate) arguments: Vec<String>,
 }
 
 impl Build {
-    /// The folder with the result, below `builds`. Builds it first if it does not exist. `report` gets a sentence
-    /// before and after a long step.
+    /// Returns the folder with the result in `builds`. Builds the program first if the folder does not exist. `report`
+    /// receives a sentence before and after a long step.
     pub(crate) async fn folder(&self, builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
         let finished = builds.join(self.key());
         if finished.is_dir() {
             return Ok(finished);
         }
         let _lock = self.wait_for_lock(&builds.join("build.lock"), report).await?;
-        // Another world may have built it while this one waited.
+        // Another local cluster may have completed the build while this cluster waited.
         if !finished.is_dir() {
             self.compile(builds, report).await?;
         }
         Ok(finished)
     }
 
-    /// The name of the result's folder. Other sources give another name.
+    /// Returns the name of the result folder. Different sources result in different names.
     pub(crate) fn key(&self) -> String {
         key_of(&self.label, self.sources)
     }
@@ -128,13 +128,13 @@ impl Build {
     ) -> io::Result<std::process::ExitStatus> {
         let output = fs::File::create(log)?;
         let mut arguments = self.arguments.clone();
-        // With this flag, Go names each package that it compiles.
+        // With this flag, Go prints the name of each package that it compiles.
         arguments.insert(1, "-v".to_owned());
         let command = CommandLine { program: go.to_path_buf(), arguments };
         let mut child = reexec::dependent(&command)
             .current_dir(sources)
             .env("CGO_ENABLED", "0")
-            // Not /tmp, so that files of a killed compiler can be found and removed.
+            // Go does not use /tmp, so that files of a killed compiler can be found and removed.
             .env("GOTMPDIR", scratch)
             // The module must not use a workspace of the caller.
             .env("GOWORK", "off")
@@ -156,7 +156,7 @@ impl Build {
     }
 }
 
-/// The progress of a build after this time, as the end of a sentence.
+/// Describes the progress of a build after this time, in the form of the end of a sentence.
 fn progress(compiled: usize, packages: usize, elapsed: Duration) -> String {
     if compiled == 0 {
         return "downloading modules.".to_owned();
@@ -185,7 +185,7 @@ fn key_of(label: &str, sources: &[(&str, &str)]) -> String {
     format!("{label}-{}", hex(&hash.finalize()[..6]))
 }
 
-/// Removes the folders of interrupted builds. Only for the holder of the build lock.
+/// Removes the folders of interrupted builds. The caller must hold the build lock.
 fn remove_leftovers(builds: &Path, prefix: &str) -> io::Result<()> {
     for entry in fs::read_dir(builds)? {
         let entry = entry?;
@@ -196,12 +196,12 @@ fn remove_leftovers(builds: &Path, prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The folder of a build, which is removed if the build fails. After a success, the drop does nothing.
+/// The folder of a build. A drop removes the folder, which has no effect after a successful build.
 struct Remains(PathBuf);
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        // A compiler that is ending may still write files. The next build removes them.
+        // A compiler that is exiting may still write files. The next build removes such files.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -211,7 +211,7 @@ fn find_go(path: Option<&std::ffi::OsStr>, usual: &Path) -> Option<PathBuf> {
     in_path.chain([usual.to_path_buf()]).find(|candidate| candidate.is_file())
 }
 
-/// Why a Go program could not be built.
+/// The reason why a Go program could not be built.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     /// The cache cannot be used.
@@ -224,22 +224,22 @@ pub enum CompileError {
          folder with etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl"
     )]
     NoGo(String),
-    /// Go ended with an error.
+    /// Go exited with an error.
     #[error("building {what} failed ({status}); the whole output is in {log}; it ends with:\n{tail}", log = log.display())]
     Failed {
         /// The name of the build.
         what: String,
-        /// How `go` ended.
+        /// The exit status of `go`.
         status: String,
         /// The file with the complete output.
         log: PathBuf,
-        /// Its last lines.
+        /// The last lines of the output.
         tail: String,
     },
     /// A file or folder of the build cannot be used.
     #[error("cannot use {path} to build a program: {source}", path = path.display())]
     Io {
-        /// Its path.
+        /// The path of the file or folder.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -1,33 +1,33 @@
-//! The programs of a world: their names and properties.
+//! The programs of a local cluster with their names and properties.
 //!
-//! Pure data. The variants are in the order of the start. Components stop in reverse order.
+//! The module contains pure data. Components start in the order of the variants, and stop in the reverse order.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// One of the programs of a world.
+/// A program of a local cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Component {
     /// The database of the API server.
     Etcd,
-    /// The Kubernetes API.
+    /// The API server of Kubernetes.
     ApiServer,
-    /// The controllers of Deployments, Nodes, ServiceAccounts and so on.
+    /// The controllers of Deployments, Nodes, ServiceAccounts and other kinds.
     ControllerManager,
-    /// Binds pods to nodes.
+    /// The scheduler, which binds pods to nodes.
     Scheduler,
     /// The load balancers and their AWS API.
     Elbv2,
     /// The simulated kubelets of all nodes.
     Kubelet,
-    /// The real nodes: their kubelets and containerds, and kube-proxy.
+    /// The real nodes with their kubelets and containerds, and kube-proxy.
     Nodes,
 }
 
 impl Component {
-    /// All of them, in the order in which they start.
+    /// All components, in the order in which they start.
     pub const ALL: [Self; 7] = [
         Self::Etcd,
         Self::ApiServer,
@@ -38,7 +38,7 @@ impl Component {
         Self::Nodes,
     ];
 
-    /// The name of the program, its log file, and the component on the command line.
+    /// Returns the name of the program. The log file and the command line use the same name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",
@@ -51,12 +51,13 @@ impl Component {
         }
     }
 
-    /// Whether the program prints a ready line, one line of JSON, to standard output.
+    /// Returns whether the program prints a ready line (one line of JSON) to standard output.
     pub fn announces_itself(self) -> bool {
         matches!(self, Self::Elbv2 | Self::Kubelet | Self::Nodes)
     }
 
-    /// Whether a world can run without it. Kubernetes needs the database and the API.
+    /// Returns whether a local cluster can run without this component. Kubernetes needs the database and the API
+    /// server.
     pub fn is_optional(self) -> bool {
         !matches!(self, Self::Etcd | Self::ApiServer)
     }
@@ -104,17 +105,17 @@ pub struct UnknownComponent(String);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Not started yet.
+    /// The component has not started yet.
     Waiting,
-    /// Its process runs, but it does not serve yet.
+    /// The process of the component runs, but the component does not serve yet.
     Starting,
-    /// It serves.
+    /// The component serves.
     Running,
-    /// It was told to end.
+    /// The component must stop, but its process still runs.
     Stopping,
-    /// It ended on request.
+    /// The component has exited after a request.
     Stopped,
-    /// It ended without a request.
+    /// The component has exited without a request.
     Failed,
 }
 

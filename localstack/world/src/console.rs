@@ -1,10 +1,10 @@
-//! The ends of commands, and how they were called.
+//! The output of errors, the exit codes of commands, and the name of this program.
 
 use std::process::ExitCode;
 
 use crate::error::WorldError;
 
-/// Exit code of commands about a world that is not up.
+/// The exit code of commands for a local cluster that is not up.
 pub(crate) const NOT_UP: u8 = 3;
 
 /// Prints an error and returns its exit code.
@@ -13,7 +13,7 @@ pub(crate) fn complain(error: &WorldError) -> ExitCode {
     if matches!(error, WorldError::NotUp(_)) { ExitCode::from(NOT_UP) } else { ExitCode::FAILURE }
 }
 
-/// How the user called this program, for commands in the output.
+/// Returns the name with which the user called this program, for commands in the output.
 pub(crate) fn program() -> String {
     std::env::args().next().unwrap_or_else(|| "world".to_owned())
 }

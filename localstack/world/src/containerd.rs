@@ -1,7 +1,7 @@
-//! containerd for real nodes, built from its published module like Kubernetes. Image volumes need version 2.1 or later,
-//! and Debian 12 has an older one.
+//! containerd for real nodes, built from its Go module. Image volumes need version 2.1 or later, and Debian 12 has an
+//! older version.
 //!
-//! Defines the names of its programs. `go.mod` defines the version.
+//! The module defines the names of containerd's programs. `go.mod` defines the version.
 
 use std::{
     io,
@@ -19,18 +19,18 @@ const SOURCES: [(&str, &str); 2] = [
     ("go.sum", include_str!("../../nodes/containerd/go.sum")),
 ];
 
-/// The folder with its programs. Builds them first if necessary.
+/// Returns the folder with containerd's programs. Builds the programs first if necessary.
 pub(crate) async fn find(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     build().folder(builds, report).await
 }
 
-/// Links its programs into a folder.
+/// Links containerd's programs into a folder.
 pub(crate) fn link_into(built: &Path, folder: &Path) -> io::Result<()> {
     PROGRAMS.iter().try_for_each(|program| symlink(built.join(program), folder.join(program)))
 }
 
 fn build() -> Build {
-    // Without the parts that need a C compiler or unused file systems.
+    // The build omits parts that need a C compiler or unused file systems.
     let fixed = [
         "build",
         "-mod=readonly",
@@ -55,7 +55,7 @@ fn build() -> Build {
     }
 }
 
-/// The version in `go.mod`.
+/// Returns the version in `go.mod`.
 fn version() -> &'static str {
     let line = |line: &'static str| line.trim().strip_prefix("github.com/containerd/containerd/v2 ");
     let version = SOURCES[0].1.lines().find_map(line);

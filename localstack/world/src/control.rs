@@ -1,7 +1,7 @@
-//! The control socket of a world, with which other processes control its supervisor.
+//! The control socket of a local cluster, with which other processes control the supervisor.
 //!
-//! Defines the protocol: one request and one response, each a line of JSON, over the Unix socket `control.sock` in the
-//! world's folder. The supervisor carries out the requests.
+//! The module defines the protocol: one request and one response, each as a line of JSON, over the Unix socket
+//! `control.sock` in the cluster's folder. The supervisor executes the requests.
 
 use std::{
     fs::File,
@@ -19,7 +19,7 @@ use tokio::{
 
 use crate::{component::Component, facts::Facts};
 
-/// Valid requests are shorter.
+/// The maximum length of a request in bytes.
 const LONGEST_REQUEST: u64 = 4096;
 
 /// A request to a supervisor.
@@ -28,24 +28,24 @@ const LONGEST_REQUEST: u64 = 4096;
 pub enum Request {
     /// Get all current facts.
     Status,
-    /// Stop the world. The connection closes when that is done.
+    /// Stop the cluster. The connection closes after the stop.
     Down,
-    /// Send SIGTERM to a component, and SIGKILL after 3 s. The response follows when it has ended.
+    /// Send SIGTERM to a component, and SIGKILL after 3 s. The response follows after the component has exited.
     Stop {
         /// The component.
         component: Component,
     },
-    /// Send SIGKILL to a component. The response follows when it has ended.
+    /// Send SIGKILL to a component. The response follows after the component has exited.
     Kill {
         /// The component.
         component: Component,
     },
-    /// Start a component that does not run. The response follows when it serves.
+    /// Start a component that does not run. The response follows after the component serves.
     Start {
         /// The component.
         component: Component,
     },
-    /// Stop and start a component. The response follows when it serves again.
+    /// Stop and start a component. The response follows after the component serves again.
     Restart {
         /// The component.
         component: Component,
@@ -56,15 +56,15 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Response {
-    /// The request was carried out, or is in progress.
+    /// The request succeeded, or is in progress.
     Done,
     /// The requested facts.
     Status(Box<Facts>),
-    /// The request failed, for this reason.
+    /// The request failed. Contains the reason.
     Refused(String),
 }
 
-/// Listens on the control socket of the world in this folder.
+/// Listens on the control socket of the cluster in this folder.
 pub(crate) fn listen(folder: &Path) -> io::Result<UnixListener> {
     short_path(folder, |path| UnixListener::bind(path))
 }
@@ -83,7 +83,7 @@ pub(crate) async fn respond(stream: &mut UnixStream, response: &Response) -> io:
     stream.write_all(&line).await
 }
 
-/// Sends a request to the supervisor of the world in this folder, and waits at most `patience` for its response.
+/// Sends a request to the supervisor of the cluster in this folder, and waits at most `patience` for the response.
 pub(crate) async fn ask(folder: &Path, request: &Request, patience: Duration) -> io::Result<Response> {
     let asked = async {
         let (response, _) = send(folder, request).await?;
@@ -92,7 +92,8 @@ pub(crate) async fn ask(folder: &Path, request: &Request, patience: Duration) ->
     in_time(patience, asked).await
 }
 
-/// Sends a request, and then waits until the supervisor has closed the connection, which happens when it ends.
+/// Sends a request, and waits until the supervisor has closed the connection. The connection closes when the supervisor
+/// exits.
 pub(crate) async fn ask_and_see_the_end(
     folder: &Path,
     request: &Request,
@@ -101,7 +102,7 @@ pub(crate) async fn ask_and_see_the_end(
     let asked = async {
         let (response, mut stream) = send(folder, request).await?;
         if response == Response::Done {
-            // Any end of the connection means that the supervisor has ended.
+            // A closed connection means that the supervisor has exited.
             let _ = stream.read_to_end(&mut Vec::new()).await;
         }
         Ok(response)
@@ -132,8 +133,8 @@ async fn in_time<T>(patience: Duration, asked: impl Future<Output = io::Result<T
     })
 }
 
-/// The path of a Unix socket has at most 107 bytes, and a cache folder may be deeper. So this uses a short path
-/// through an open folder.
+/// Calls `with` with a short path of the control socket. The path of a Unix socket has at most 107 bytes, but the path
+/// of a cache folder can be longer. The short path therefore uses an open folder.
 fn short_path<T>(folder: &Path, with: impl FnOnce(PathBuf) -> io::Result<T>) -> io::Result<T> {
     let open = File::open(folder)?;
     with(PathBuf::from(format!("/proc/self/fd/{}/control.sock", open.as_raw_fd())))

@@ -1,7 +1,7 @@
-//! Debian packages, unpacked without installation: programs that a test or an image needs, in the versions of the
-//! machine's package sources. They are kept in the cache.
+//! Unpacks Debian packages without installation, for programs that a test or an image needs. The versions come from the
+//! machine's package sources. The cache keeps the unpacked packages.
 //!
-//! Downloads packages, so it must be called outside of a world's network.
+//! The module downloads packages, so the caller must be outside of a cluster's network.
 
 use std::{
     fs, io,
@@ -13,17 +13,20 @@ use tokio::process::Command;
 
 use crate::cache::{Cache, CacheError, FileLock};
 
-/// The folder with a package and the packages of `more`. Unpacks them first if necessary. `report` gets a sentence
-/// before a long step.
+/// Returns the folder with a package and the packages of `more`. Unpacks the packages first if necessary. `report`
+/// receives a sentence before a long step.
 ///
-/// # Errors A package cannot be downloaded or unpacked.
+/// # Errors
+/// A package cannot be downloaded or unpacked.
 pub async fn unpacked(package: &str, more: &[&str], report: &dyn Fn(&str)) -> Result<PathBuf, DebianError> {
     unpacked_in(&Cache::from_environment()?.images(), package, more, report).await
 }
 
-/// The same, with the dependencies that this machine lacks. Empty if the packages are installed.
+/// Returns the folder with the packages and all dependencies that this machine lacks. `None`: the packages are
+/// installed.
 ///
-/// # Errors The dependencies are unknown, or a package cannot be downloaded or unpacked.
+/// # Errors
+/// The dependencies are unknown, or a package cannot be downloaded or unpacked.
 pub async fn unpacked_with_needs(
     packages: &[&str],
     report: &dyn Fn(&str),
@@ -51,19 +54,20 @@ pub async fn unpacked_with_needs(
     unpacked(first, &missing, report).await.map(Some)
 }
 
-/// What `apt-get install --simulate` would install.
+/// Returns the packages that `apt-get install --simulate` would install.
 fn to_be_installed(said: &str) -> impl Iterator<Item = &str> {
     said.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next())
 }
 
-/// The folders of the libraries in an unpacked package, for `LD_LIBRARY_PATH`.
+/// Returns the folders of the libraries in an unpacked package, for `LD_LIBRARY_PATH`.
 pub fn libraries(folder: &Path) -> String {
     let own = |of: &str| folder.join(of).join(format!("{}-linux-gnu", std::env::consts::ARCH));
     let all = [own("usr/lib"), own("usr/lib").join("pulseaudio"), own("lib")];
     all.map(|folder| folder.display().to_string()).join(":")
 }
 
-/// The same, below this folder.
+/// Returns the folder with a package and the packages of `more`, in the folder `builds`. Unpacks the packages first if
+/// necessary.
 pub(crate) async fn unpacked_in(
     builds: &Path,
     package: &str,
@@ -120,7 +124,7 @@ async fn run(folder: &Path, program: &str, arguments: &[&str]) -> Result<String,
     Err(DebianError::Failed(format!("{program} {}", arguments.join(" ")), said))
 }
 
-/// Why a package is not available.
+/// The reason why a package is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum DebianError {
     /// The cache cannot be used.
@@ -132,7 +136,7 @@ pub enum DebianError {
     /// A file or a program cannot be used.
     #[error("cannot use {path}: {source}; expected a Debian with apt-get and dpkg-deb", path = path.display())]
     Io {
-        /// Its path.
+        /// The path of the file or program.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Why a world could not be started, used or stopped.
+//! The errors of a cluster's start, use and stop.
 
 use std::{io, path::PathBuf};
 
@@ -13,19 +13,19 @@ use crate::{
     slot::SlotError,
 };
 
-/// Why a world could not be started, used or stopped. Every message ends with what to do.
+/// The reason why a local cluster could not be started, used or stopped. Every message ends with a suggestion.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
     /// The cache folder cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// There are no Kubernetes programs.
+    /// The Kubernetes programs are not available.
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
     /// Keys or certificates could not be created.
     #[error(transparent)]
     Pki(#[from] PkiError),
-    /// Real nodes are impossible here.
+    /// Real nodes cannot be started on this machine.
     #[error(transparent)]
     Missing(#[from] localstack_nodes::requirements::Missing),
     /// The network for real nodes could not be created.
@@ -34,22 +34,22 @@ pub enum WorldError {
     /// The images for real nodes could not be built.
     #[error(transparent)]
     Images(#[from] CompileError),
-    /// There is no free slot of the loopback range.
+    /// The loopback range has no free slot.
     #[error(transparent)]
     Slot(#[from] SlotError),
-    /// The facts of the world are not available.
+    /// The facts of the cluster are not available.
     #[error(transparent)]
     Facts(#[from] FactsError),
     /// The control plane cannot be queried.
     #[error(transparent)]
     Probe(#[from] ProbeError),
-    /// A world with this name is up already.
+    /// A local cluster with this name is already up.
     #[error("world {0} is up already, or is starting or stopping: see `world status --name {0}`")]
     AlreadyUp(WorldName),
-    /// The world is starting or stopping, so it has no facts.
+    /// The cluster is starting or stopping, so it has no facts.
     #[error("world {0} is just starting or stopping: try again in a moment")]
     InBetween(WorldName),
-    /// No world with this name is up.
+    /// No local cluster with this name is up.
     #[error("world {0} is not up: start it with `world up --name {0}`")]
     NotUp(WorldName),
     /// A program of this workspace has not been built.
@@ -60,7 +60,7 @@ pub enum WorldError {
     NoProgram {
         /// The component.
         component: Component,
-        /// The expected path of its program.
+        /// The expected path of the component's program.
         program: PathBuf,
     },
     /// The process could not be started.
@@ -71,56 +71,56 @@ pub enum WorldError {
         /// The error of the system.
         source: io::Error,
     },
-    /// A component ended, or did not serve in time.
+    /// A component exited, or did not serve in time.
     #[error("{component} did not come up: {reason}; its log is {log} and ends with:\n{tail}", log = log.display())]
     DidNotStart {
         /// The component.
         component: Component,
         /// The observed failure.
         reason: String,
-        /// Its log.
+        /// The log of the component.
         log: PathBuf,
         /// The last lines of the log.
         tail: String,
     },
-    /// This world was started without the component.
+    /// This cluster was started without the component.
     #[error("this world was started without {0}")]
     LeftOut(Component),
-    /// The component to start already runs.
+    /// The component already runs.
     #[error("{0} runs already: stop it first, or use restart")]
     AlreadyRuns(Component),
-    /// The start was cancelled, because the world was stopped.
+    /// The start was cancelled because the cluster was stopped.
     #[error("interrupted: everything that had been started was taken down again")]
     Interrupted,
-    /// The world's own IP cannot be bound.
+    /// The IP address of the cluster cannot be bound.
     #[error(
         "cannot listen on {address} ({source}): the whole range 127.0.0.0/8 has to be on the loopback interface"
     )]
     NoAddress {
-        /// The IP of the world's servers.
+        /// The IP address of the cluster's servers.
         address: std::net::Ipv4Addr,
         /// The error of the system.
         source: io::Error,
     },
-    /// A file or folder of the world cannot be used.
+    /// A file or folder of the cluster cannot be used.
     #[error("cannot use {path}: {source}", path = path.display())]
     Io {
-        /// Its path.
+        /// The path of the file or folder.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
-    /// The supervisor of a world does not respond.
+    /// The supervisor of a local cluster does not respond.
     #[error(
         "the supervisor of world {name} does not answer ({reason}): `world down --name {name}` ends it by force"
     )]
     Silent {
-        /// The world.
+        /// The name of the cluster.
         name: WorldName,
         /// The observed failure.
         reason: String,
     },
-    /// The supervisor rejected a request, or could not start its world. Contains its message.
+    /// The supervisor rejected a request, or could not start the local cluster. Contains the supervisor's message.
     #[error("{0}")]
     Refused(String),
     /// The `world` program cannot be found.

@@ -1,7 +1,7 @@
-//! The facts about a world: `world.json` in its folder.
+//! The facts about a local cluster, which are in `world.json` in the cluster's folder.
 //!
-//! Defines the format, which other programs read too. Only the world's supervisor writes it, always as a whole, so that
-//! readers never see a part of it.
+//! The module defines the format, which other programs read too. Only the cluster's supervisor writes the file. Each
+//! write replaces the whole file, so readers never see a partial file.
 
 use std::{
     fs, io,
@@ -19,34 +19,34 @@ use crate::{
     process::Process,
 };
 
-/// All facts about a world.
+/// All facts about a local cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Its name.
+    /// The name of the cluster.
     pub name: WorldName,
-    /// Whether the world has become ready. It remains true in any later state of the components.
+    /// Whether the start of the cluster was completed. The value remains true in all later states of the components.
     pub ready: bool,
-    /// The folder of the world.
+    /// The folder of the cluster.
     pub folder: PathBuf,
-    /// The process that owns the world.
+    /// The process that owns the cluster.
     pub supervisor: Process,
-    /// When it was started, RFC 3339.
+    /// The start time of the cluster (RFC 3339).
     pub started_at: String,
     /// The version of Kubernetes, such as `v1.36.3`.
     pub kubernetes_version: String,
     /// A kubeconfig of a cluster administrator.
     pub kubeconfig: PathBuf,
-    /// The `kubectl` of this world. Its folder can be added to `PATH`.
+    /// The path of the cluster's `kubectl`. The folder of `kubectl` can be added to `PATH`.
     pub kubectl: PathBuf,
-    /// Base URL of the Kubernetes API (HTTPS).
+    /// The base URL of the Kubernetes API (HTTPS).
     pub api_server: String,
-    /// Endpoint URL of the ELBv2 API (HTTP).
+    /// The endpoint URL of the ELBv2 API (HTTP).
     pub aws_endpoint: String,
-    /// Base URL of the load balancers' control API (HTTP).
+    /// The base URL of the load balancers' control API (HTTP).
     pub elbv2_control: String,
-    /// The DNS server for the load balancers' names: `IP:PORT`, UDP.
+    /// The UDP address of the DNS server for the load balancers' names, as `IP:PORT`.
     pub dns: String,
-    /// Base URL of the control API of the nodes, simulated or real (HTTP).
+    /// The base URL of the control API of the simulated or real nodes (HTTP).
     pub kubelet_control: String,
     /// The AWS region.
     pub region: String,
@@ -54,46 +54,47 @@ pub struct Facts {
     pub account: String,
     /// The ID of the VPC.
     pub vpc: String,
-    /// The addresses of the VPC.
+    /// The address range of the VPC.
     pub vpc_cidr: String,
-    /// The availability zones with their subnets and nodes.
+    /// The Availability Zones with their subnets and nodes.
     pub zones: Vec<Zone>,
     /// The type of the nodes.
     pub nodes: Nodes,
-    /// The world's network namespace, if it has one. Then its servers are only reachable from inside.
+    /// The network namespace of the cluster. With a network namespace, the cluster's servers are only reachable from
+    /// inside the namespace.
     pub network_namespace: Option<PathBuf>,
-    /// The prefix of the real nodes' cgroup names.
+    /// The prefix of the names of the real nodes' cgroups.
     pub cgroup: String,
     /// The duration of an AWS or kubelet second, in real seconds.
     pub time_scale: f64,
-    /// The slot of the loopback range. Without a network namespace, all addresses of the world begin with 127.(100 +
+    /// The slot of the loopback range. Without a network namespace, all addresses of the cluster begin with 127.(100 +
     /// slot).
     pub slot: u8,
-    /// The folder of the log files.
+    /// The folder that contains the log files.
     pub logs: PathBuf,
-    /// The components of the world, without those that were left out.
+    /// The components of the cluster.
     pub components: Vec<ComponentFacts>,
 }
 
 /// The facts about one component.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComponentFacts {
-    /// The component.
+    /// The name of the component.
     pub name: Component,
-    /// Its state.
+    /// The state of the component.
     pub state: State,
-    /// Its current or last process.
+    /// The current or last process of the component.
     pub process: Option<Process>,
-    /// The address where it serves, `IP:PORT`.
+    /// The address of the component, as `IP:PORT`.
     pub address: String,
-    /// Its log file.
+    /// The log file of the component.
     pub log: PathBuf,
-    /// How it ended, if it did.
+    /// The exit status of the component. `None`: the component has not exited.
     pub ended: Option<String>,
 }
 
 impl Facts {
-    /// The facts of a world that will start.
+    /// Creates the facts of a local cluster before its start.
     pub fn of(plan: &Plan, supervisor: Process) -> Self {
         let component = |name| ComponentFacts {
             name,
@@ -140,19 +141,19 @@ impl Facts {
         localstack_nodes::network::enter(network).map_err(failed)
     }
 
-    /// The file of the facts in a world's folder.
+    /// Returns the path of the facts in a cluster's folder.
     pub fn path(folder: &Path) -> PathBuf {
         folder.join("world.json")
     }
 
-    /// Reads the facts of the world in this folder.
+    /// Reads the facts of the cluster in this folder.
     pub fn read(folder: &Path) -> Result<Self, FactsError> {
         let path = Self::path(folder);
         let text = fs::read(&path).map_err(|source| FactsError::Read { path: path.clone(), source })?;
         serde_json::from_slice(&text).map_err(|source| FactsError::Parse { path, source })
     }
 
-    /// Replaces the facts in the world's folder.
+    /// Replaces the facts in the cluster's folder.
     pub fn write(&self) -> io::Result<()> {
         let path = Self::path(&self.folder);
         let unfinished = path.with_extension("json.new");
@@ -161,13 +162,13 @@ impl Facts {
     }
 }
 
-/// Why the facts of a world are not available.
+/// The reason why the facts of a local cluster are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
-    /// The network of the world cannot be entered.
+    /// The network of the cluster cannot be entered.
     #[error("cannot enter the network at {path}: {source}", path = path.display())]
     Network {
-        /// The namespace.
+        /// The path of the network namespace.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -175,19 +176,19 @@ pub enum FactsError {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
-    /// The file was written by another version of this program, or was edited.
+    /// Another version of this program wrote the file, or the file was edited.
     #[error(
         "{path} is not what this version of `world` writes ({source}): `world down` it with the version that \
          started it",
         path = path.display()
     )]
     Parse {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The parse error.
         source: serde_json::Error,

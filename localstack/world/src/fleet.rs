@@ -1,8 +1,8 @@
-//! Starts and stops the components of a world in order.
+//! Starts and stops the components of a local cluster in order.
 //!
-//! Manages the running components. A start ends when the component serves. A stop ends when its process has ended. It
-//! never restarts a component: a failed one remains down, so that a person can find the cause. If a start or a stop is
-//! cancelled, `stop_all` still stops everything.
+//! The fleet manages the running components. A start returns after the component serves, and a stop returns after its
+//! process has exited. The fleet never restarts a component: a failed component remains stopped, so that a person can
+//! find the cause. If a start or stop is cancelled, `stop_all` still stops all components.
 
 use std::{collections::BTreeMap, future::Future, path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,23 +19,23 @@ use crate::{
     tail,
 };
 
-/// How long a component may take to serve. Long, because tests share machines.
+/// The timeout for a component to serve. The timeout is long, because tests share machines.
 const START: Duration = Duration::from_mins(2);
-/// How long a component may take to end before it is killed.
+/// The timeout for a component to exit after SIGTERM. After the timeout, the component is killed.
 const STOP: Duration = Duration::from_secs(3);
-/// The pause between two probes of a component that does not serve yet.
+/// The interval of probes of a component that does not serve yet.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// How to end a component.
+/// The method of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// SIGTERM, and SIGKILL after 3 s.
     Orderly,
-    /// SIGKILL at once.
+    /// SIGKILL immediately.
     Kill,
 }
 
-/// The components of one world.
+/// The components of one local cluster.
 pub(crate) struct Fleet {
     plan: Plan,
     board: Arc<Board>,
@@ -48,14 +48,14 @@ impl Fleet {
         Self { plan, board, probe, running: BTreeMap::new() }
     }
 
-    /// Sets the images of pods on real nodes, which are found after the plan was made.
+    /// Sets the images of pods on real nodes, which are built after the plan is made.
     pub(crate) fn set_images(&mut self, images: Vec<(String, PathBuf)>) {
         self.plan.images = images;
     }
 
-    /// Starts all components of the world, and waits until pods can be created and every node is ready.
+    /// Starts all components of the cluster. Waits until pods can be created and every node is ready.
     pub(crate) async fn start_all(&mut self) -> Result<(), WorldError> {
-        // The load balancers do not depend on Kubernetes. Each other step waits for the one before.
+        // The load balancers do not depend on Kubernetes. Every other step waits for the previous step.
         let steps: [&[Component]; 3] = [
             &[Component::Elbv2, Component::Etcd],
             &[Component::ApiServer],
@@ -67,7 +67,7 @@ impl Fleet {
                     self.spawn(*component)?;
                 }
             }
-            // Nothing waits for elbv2.
+            // No component waits for elbv2.
             for component in step.iter().filter(|component| **component != Component::Elbv2) {
                 self.wait_until_it_serves(*component).await?;
             }
@@ -76,7 +76,7 @@ impl Fleet {
         self.wait_for_the_cluster().await
     }
 
-    /// Starts a component that does not run, and waits until it serves.
+    /// Starts a component that does not run, and waits until the component serves.
     pub(crate) async fn start(&mut self, component: Component) -> Result<(), WorldError> {
         if !self.plan.options.has(component) {
             return Err(WorldError::LeftOut(component));
@@ -90,7 +90,7 @@ impl Fleet {
         self.wait_until_it_serves(component).await
     }
 
-    /// Stops a component, and waits until its process has ended. Does nothing if it does not run.
+    /// Stops a component, and waits until its process has exited. Does nothing if the component does not run.
     pub(crate) async fn stop(&mut self, component: Component, ending: Ending) -> Result<(), WorldError> {
         if !self.plan.options.has(component) {
             return Err(WorldError::LeftOut(component));
@@ -111,7 +111,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Stops all components, in the reverse order of the start.
+    /// Stops all components in the reverse order of the start.
     pub(crate) async fn stop_all(&mut self) {
         let components: Vec<Component> = self.plan.options.components().collect();
         for component in components.into_iter().rev() {
@@ -192,13 +192,13 @@ impl Fleet {
     }
 }
 
-/// Reports the end of a component to the board when it happens.
+/// Waits until a component exits, and reports the exit to the board.
 async fn report_end(board: Arc<Board>, component: Component, running: Running) {
     let status = running.ended().await;
     board.ended(component, running.process(), status);
 }
 
-/// Repeats a probe until it succeeds. After `patience`, returns the last error.
+/// Repeats a probe until it succeeds. Returns the last error after `patience`.
 async fn until<F>(patience: Duration, question: impl Fn() -> F) -> Result<(), Option<ProbeError>>
 where
     F: Future<Output = Result<(), ProbeError>>,

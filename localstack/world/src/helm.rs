@@ -1,4 +1,4 @@
-//! Helm, built from its Go module like Kubernetes, so that tests install a chart with the program that users have.
+//! Helm, built from its Go module, so that tests install a chart with the same program as users.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::{
 const SOURCES: [(&str, &str); 2] =
     [("go.mod", include_str!("../../helm/go.mod")), ("go.sum", include_str!("../../helm/go.sum"))];
 
-/// The path of `helm`. Builds it first if necessary. `report` gets a sentence before a long step.
+/// Returns the path of `helm`. Builds the program first if necessary. `report` receives a sentence before a long step.
 pub(crate) async fn find(cache: &Cache, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     let fixed =
         ["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", "../helm"];

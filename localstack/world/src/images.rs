@@ -1,31 +1,31 @@
-//! The programs of pods on real nodes, built from Go modules like Kubernetes.
+//! The programs of pods on real nodes, built from Go modules.
 //!
-//! Defines the images and their names. `localstack_nodes` packs and imports them.
+//! The module defines the images and their names. `localstack_nodes` packs and imports the images.
 
 use std::path::{Path, PathBuf};
 
 use crate::compile::{Build, CompileError};
 
-/// This project's own programs: the sandbox of a pod, and a server that fails on request.
+/// The programs of this project: the sandbox of a pod, and a server that fails on request.
 const OWN: [(&str, &str); 3] = [
     ("go.mod", include_str!("../../nodes/images/go.mod")),
     ("pause/main.go", include_str!("../../nodes/images/pause/main.go")),
     ("web/main.go", include_str!("../../nodes/images/web/main.go")),
 ];
 
-/// The Skipper ingress, from its published module.
+/// The Skipper ingress, built from its Go module.
 const SKIPPER: [(&str, &str); 2] = [
     ("go.mod", include_str!("../../nodes/images/skipper/go.mod")),
     ("go.sum", include_str!("../../nodes/images/skipper/go.sum")),
 ];
 
-/// The Traefik ingress, from its published module.
+/// The Traefik ingress, built from its Go module.
 const TRAEFIK: [(&str, &str); 2] = [
     ("go.mod", include_str!("../../nodes/images/traefik/go.mod")),
     ("go.sum", include_str!("../../nodes/images/traefik/go.sum")),
 ];
 
-/// The names of all images and their programs. Builds them first if necessary.
+/// Returns the names of all images and the paths of their programs. Builds the programs first if necessary.
 pub(crate) async fn find(
     builds: &Path,
     report: &dyn Fn(&str),
@@ -50,7 +50,7 @@ fn own() -> Build {
     }
 }
 
-/// Skipper's program. Builds it first if necessary.
+/// Returns the path of Skipper's program. Builds the program first if necessary.
 pub(crate) async fn skipper(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     let build = Build {
         what: "the image skipper".to_owned(),
@@ -63,7 +63,7 @@ pub(crate) async fn skipper(builds: &Path, report: &dyn Fn(&str)) -> Result<Path
     Ok(build.folder(builds, report).await?.join("skipper"))
 }
 
-/// Traefik's program. Builds it first if necessary.
+/// Returns the path of Traefik's program. Builds the program first if necessary.
 pub(crate) async fn traefik(builds: &Path, report: &dyn Fn(&str)) -> Result<PathBuf, CompileError> {
     let build = Build {
         what: "the image traefik".to_owned(),

@@ -1,8 +1,9 @@
-//! Images of real ingresses for real nodes. A world does not have them at its start.
+//! Images of real ingresses for real nodes. A local cluster has no such image at its start.
 //!
-//! Defines the files of each image. Skipper and Traefik are built from their Go modules. nginx and HAProxy come from
-//! their Debian packages, which are unpacked without installation, with a shell. All are kept in the cache. Downloads
-//! packages, so it must be called outside of a world's network. `localstack_nodes` packs and imports the images.
+//! The module defines the files of each image. Skipper and Traefik are built from their Go modules. nginx and HAProxy
+//! come from Debian packages, which are unpacked without installation. The images of nginx and HAProxy also contain a
+//! shell. The cache keeps all files. The module downloads packages, so the caller must be outside of a cluster's
+//! network. `localstack_nodes` packs and imports the images.
 
 use std::{
     collections::BTreeMap,
@@ -19,29 +20,30 @@ use crate::{
     images,
 };
 
-/// An ingress for which an image exists.
+/// An ingress that has an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ingress {
-    /// Skipper, from its module.
+    /// Skipper, built from its Go module.
     Skipper,
-    /// Traefik, from its module.
+    /// Traefik, built from its Go module.
     Traefik,
-    /// nginx, from Debian.
+    /// nginx from the Debian package.
     Nginx,
-    /// HAProxy, from Debian.
+    /// HAProxy from the Debian package.
     HaProxy,
 }
 
 /// The contents of an image.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// Its name on the nodes.
+    /// The name of the image on the nodes.
     pub name: String,
-    /// Its default program.
+    /// The default program of the image.
     pub program: PathBuf,
-    /// Other files: the path in the image, and the file on this machine.
+    /// Other files in the image. The key is the path in the image, and the value is a file on this machine.
     pub files: BTreeMap<String, PathBuf>,
-    /// The signal that stops its containers, if not SIGTERM, as in the ingress project's own image.
+    /// The signal that stops the containers of the image. The value matches the official image of the ingress. `None`:
+    /// SIGTERM.
     pub stop_signal: Option<&'static str>,
 }
 
@@ -49,7 +51,7 @@ impl Ingress {
     /// All ingresses.
     pub const ALL: [Self; 4] = [Self::Skipper, Self::Traefik, Self::Nginx, Self::HaProxy];
 
-    /// Its name.
+    /// Returns the name of the ingress.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Skipper => "skipper",
@@ -59,15 +61,17 @@ impl Ingress {
         }
     }
 
-    /// The name of its image on the nodes.
+    /// Returns the name of the ingress's image on the nodes.
     #[must_use]
     pub fn image_name(self) -> String {
         format!("headgate.local/{}:proxy", self.name())
     }
 
-    /// Its image. Creates it first if necessary. `report` gets a sentence before and after a long step.
+    /// Returns the image of the ingress. Creates the image first if necessary. `report` receives a sentence before and
+    /// after a long step.
     ///
-    /// # Errors It cannot be built, downloaded or unpacked.
+    /// # Errors
+    /// The image cannot be built, downloaded or unpacked.
     pub async fn image(self, report: &dyn Fn(&str)) -> Result<Image, IngressError> {
         let cache = Cache::from_environment()?;
         let builds = cache.images();
@@ -77,7 +81,7 @@ impl Ingress {
             Self::Skipper => {
                 let program = images::skipper(&builds, report).await?;
                 let files = BTreeMap::from([("/usr/bin/skipper".to_owned(), program.clone())]);
-                // Nothing runs the image's default program.
+                // No container runs the default program of this image.
                 Image { files, ..plain(PathBuf::from("/bin/true")) }
             }
             Self::Traefik => plain(images::traefik(&builds, report).await?),
@@ -100,8 +104,8 @@ impl Ingress {
     }
 }
 
-/// The files of a program from `/usr/sbin`, of its libraries and of a shell, by their paths in the image. `more` are
-/// other packages that machines may lack.
+/// Returns the files of a program from `/usr/sbin`, its libraries and a shell, by their paths in the image. `more`:
+/// other packages that the machine may lack.
 async fn debian(
     builds: &Path,
     package: &str,
@@ -121,7 +125,7 @@ async fn debian(
     Ok(files)
 }
 
-/// The libraries that a program needs, by their paths in the image. Unpacked ones come first.
+/// Returns the libraries that a program needs, by their paths in the image. Unpacked libraries take precedence.
 async fn libraries(program: &Path, folder: &Path) -> Result<BTreeMap<String, PathBuf>, IngressError> {
     let mut unpacked = Vec::new();
     for below in ["usr/lib", "lib"] {
@@ -144,13 +148,13 @@ async fn libraries(program: &Path, folder: &Path) -> Result<BTreeMap<String, Pat
     Ok(placed.collect())
 }
 
-/// Why the image of an ingress is not available.
+/// The reason why the image of an ingress is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum IngressError {
     /// The cache cannot be used.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// It cannot be built.
+    /// The ingress cannot be built.
     #[error(transparent)]
     Compile(#[from] CompileError),
     /// A Debian package is not available.
@@ -162,7 +166,7 @@ pub enum IngressError {
     /// A file or a program cannot be used.
     #[error("cannot use {path}: {source}; expected a Debian with apt-get, dpkg-deb and ldd", path = path.display())]
     Io {
-        /// Its path.
+        /// The path of the file or program.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -1,6 +1,6 @@
-//! kubeconfig files with embedded credentials, so that a copy works anywhere.
+//! Builds kubeconfig files with embedded credentials, so that a copy of the file works in any folder.
 //!
-//! Pure, except for [`crate::pki::write_private`], which writes files.
+//! The module is pure. [`crate::pki::write_private`] writes the files.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use k8s_openapi::ByteString;
 
 use crate::pki::Credential;
 
-/// The text of a kubeconfig for the API server at this address. `world` is the name of the cluster and of the context.
+/// Returns a kubeconfig for the API server at this address. `world` is the name of the cluster and of the context.
 pub fn kubeconfig(world: &str, api_server: SocketAddr, authority: &str, user: &Credential) -> String {
     let authority = base64(authority);
     let certificate = base64(&user.certificate);
@@ -38,7 +38,7 @@ users:
 }
 
 fn base64(text: &str) -> String {
-    // Kubernetes' type for bytes in JSON: a base64 string.
+    // `ByteString` is the type of Kubernetes for bytes in JSON, which is a base64 string.
     match serde_json::to_value(ByteString(text.as_bytes().to_vec())) {
         Ok(serde_json::Value::String(encoded)) => encoded,
         _ => String::new(),

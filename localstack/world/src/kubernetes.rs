@@ -1,6 +1,6 @@
-//! The Kubernetes programs: their paths, and whether they must be built first.
+//! The paths of the Kubernetes programs. Decides whether the programs must be built first.
 //!
-//! Chooses between the programs of `KUBEBUILDER_ASSETS` and our own build by [`crate::compile`]. It never downloads
+//! The module uses the programs in `KUBEBUILDER_ASSETS`, or a build by [`crate::compile`]. The module never downloads
 //! programs, and never changes `KUBEBUILDER_ASSETS`.
 
 use std::{
@@ -16,14 +16,14 @@ use crate::{
     options::Nodes,
 };
 
-/// The programs that a world links into its folder.
+/// The programs that a local cluster links into its folder.
 pub const PROGRAMS: [&str; 5] =
     ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"];
 
 /// The additional programs of real nodes.
 const NODE_PROGRAMS: [&str; 2] = ["kubelet", "kube-proxy"];
 
-/// The programs of a world with this type of nodes.
+/// Returns the programs of a local cluster with this type of nodes.
 fn programs(nodes: Nodes) -> Vec<&'static str> {
     let more: &[&str] = if nodes == Nodes::Real { &NODE_PROGRAMS } else { &[] };
     PROGRAMS.iter().chain(more).copied().collect()
@@ -39,8 +39,8 @@ pub enum Kubernetes {
 }
 
 impl Kubernetes {
-    /// Finds the programs. Builds them first if this version was never built. `report` gets a sentence before and after
-    /// a long step.
+    /// Finds the programs. Builds the programs first if this version was never built. `report` receives a sentence
+    /// before and after a long step.
     pub async fn find(
         cache: &Cache,
         nodes: Nodes,
@@ -64,7 +64,8 @@ impl Kubernetes {
         }
     }
 
-    /// Our own build of a minor version, for any value of `KUBEBUILDER_ASSETS`. Builds it first if necessary.
+    /// Returns the build of a minor version, for any value of `KUBEBUILDER_ASSETS`. Builds the programs first if
+    /// necessary.
     pub(crate) async fn built(
         cache: &Cache,
         minor: Minor,
@@ -74,7 +75,7 @@ impl Kubernetes {
         Ok(Self::Built(folder.join("kubernetes")))
     }
 
-    /// The executable of a program.
+    /// Returns the path of a program's executable.
     pub fn executable(&self, program: &str) -> PathBuf {
         match self {
             Self::Built(executable) => executable.clone(),
@@ -107,7 +108,7 @@ fn go_arguments(version: &str) -> Vec<String> {
     let package = "k8s.io/component-base/version";
     let mut numbers = version.trim_start_matches('v').split('.');
     let (major, minor) = (numbers.next().unwrap_or("1"), numbers.next().unwrap_or("0"));
-    // Without a version, kubectl prints a warning and the API server reports v0.0.0.
+    // Without a version, kubectl prints a warning, and the API server reports v0.0.0.
     let link = format!(
         "-s -w -X {package}.gitVersion={version} -X {package}.gitMajor={major} -X {package}.gitMinor={minor}"
     );
@@ -124,17 +125,17 @@ fn go_arguments(version: &str) -> Vec<String> {
     fixed.into_iter().map(str::to_owned).chain([link, ".".to_owned()]).collect()
 }
 
-/// Why the Kubernetes programs are not available.
+/// The reason why the Kubernetes programs are not available.
 #[derive(Debug, thiserror::Error)]
 pub enum KubernetesError {
-    /// The folder of the user lacks programs.
+    /// `KUBEBUILDER_ASSETS` lacks programs.
     #[error(
         "KUBEBUILDER_ASSETS is {folder}, which has no {missing}: add what is missing, or unset the variable \
          to use a build of our own",
         folder = folder.display()
     )]
     IncompleteAssets {
-        /// The value of the variable.
+        /// The value of `KUBEBUILDER_ASSETS`.
         folder: PathBuf,
         /// The missing programs, separated by commas.
         missing: String,

@@ -1,19 +1,20 @@
-//! Starts and stops a complete local world: Kubernetes, nodes, load balancers.
+//! Starts and stops a complete local cluster with Kubernetes, nodes and load balancers.
 //!
-//! A *world* is a real Kubernetes control plane, simulated kubelets, and a stand-in for AWS Elastic Load Balancing v2.
-//! All of them are processes of this machine on loopback addresses. All files of a world are in one folder of the
-//! cache. Several worlds can run at the same time.
+//! The names in this crate call a local cluster a *world*. A local cluster consists of a real Kubernetes control plane,
+//! simulated kubelets, and a stand-in for AWS Elastic Load Balancing v2. All components are processes of this machine
+//! on loopback addresses. All files of a local cluster are in one folder of the cache. Several local clusters can run
+//! at the same time.
 //!
-//! Three ways to start one:
-//! - `world up` … `world down`: for people ([`commands`]).
-//! - [`World::start`]: for tests. The world ends when the [`World`] is dropped, and also when the test is killed.
-//! - `world up --foreground`: until Ctrl-C.
+//! There are three ways to start a local cluster:
+//! - `world up` and `world down` are for people ([`commands`]).
+//! - [`World::start`] is for tests. The cluster stops when the [`World`] is dropped, and also when the test is killed.
+//! - `world up --foreground` runs until Ctrl-C.
 //!
-//! In all of them, one process, the supervisor ([`supervisor`]), owns the world. Its children cannot outlive it
-//! ([`reexec`]), so no process remains, even if the supervisor is killed.
+//! In all three cases, one process, the supervisor ([`supervisor`]), owns the cluster. The children of the supervisor
+//! cannot outlive the supervisor ([`reexec`]), so no process remains even if the supervisor is killed.
 //!
-//! Linux only: it needs loopback addresses beyond 127.0.0.1, abstract sockets, and the kernel feature that kills
-//! children with their parent.
+//! The crate supports only Linux. The crate needs loopback addresses beyond 127.0.0.1, abstract sockets, and the kernel
+//! feature that kills children when their parent exits.
 
 pub mod cache;
 pub mod commands;

@@ -1,4 +1,4 @@
-//! The `world` program; see [`localstack_world`].
+//! The `world` program (see [`localstack_world`]).
 
 use std::process::ExitCode;
 

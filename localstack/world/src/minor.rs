@@ -1,14 +1,15 @@
-//! The minor versions of Kubernetes that a world can run, each with the sources of its build.
+//! The minor versions of Kubernetes that a local cluster can run, with the sources of their builds.
 //!
-//! `make kubernetes-module` writes `go.mod` and `go.sum` of each. `main.go` is the same for all.
+//! `make kubernetes-module` writes `go.mod` and `go.sum` of each minor version. All minor versions have the same
+//! `main.go`.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// A file of a build: its name and content.
+/// A source file of a build, as a pair of name and content.
 pub(crate) type Source = (&'static str, &'static str);
 
-/// The main program, the same for all minor versions.
+/// The main program, which is the same for all minor versions.
 const MAIN: Source = ("main.go", include_str!("../../kubernetes/main.go"));
 
 const V33: [Source; 3] = [
@@ -66,12 +67,12 @@ pub enum Minor {
 }
 
 impl Minor {
-    /// All minor versions, the oldest first.
+    /// Returns all minor versions, oldest first.
     pub fn all() -> &'static [Self] {
         Self::value_variants()
     }
 
-    /// Its name, such as `1.36`.
+    /// Returns the name, such as `1.36`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V33 => "1.33",
@@ -82,14 +83,14 @@ impl Minor {
         }
     }
 
-    /// The version to build, for example `v1.36.3`, from its `go.mod`.
+    /// Returns the version to build, such as `v1.36.3`. The version comes from `go.mod`.
     pub fn version(self) -> &'static str {
         let [(_, go_mod), ..] = self.sources();
         let line = go_mod.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
         line.and_then(|rest| rest.split_whitespace().next()).unwrap_or("unknown")
     }
 
-    /// The sources of its build.
+    /// Returns the sources of the build.
     pub(crate) fn sources(self) -> &'static [Source; 3] {
         match self {
             Self::V33 => &V33,

@@ -1,13 +1,13 @@
-//! The addresses of a world: its VPC, subnets and zones.
+//! The addresses of a local cluster: the VPC, subnets and zones.
 //!
-//! Pure. The first two bytes A.B and the number of zones define all addresses. On loopback, A.B is 127.(100+N) for slot
-//! N. In a world's own network namespace it is 10.0.
+//! The module is pure. The first two bytes A.B and the number of zones determine all addresses. On loopback, A.B is
+//! 127.(100+N) for slot N. In the network namespace of a local cluster, A.B is 10.0.
 //!
 //! | addresses | for |
 //! |---|---|
 //! | A.B.0.0/16 | the VPC |
 //! | A.B.(32·i).0/19 | pods of zone i, 0 ≤ i < 6 |
-//! | A.B.192.1 | the world's own servers |
+//! | A.B.192.1 | the cluster's own servers |
 //! | A.B.193.1 … | real nodes |
 //! | A.B.224.0/19 | nodes of load balancers |
 
@@ -16,51 +16,52 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use serde::{Deserialize, Serialize};
 
-/// The AWS region of every world.
+/// The AWS region of every local cluster.
 pub const REGION: &str = "us-east-1";
-/// The AWS account of every world, which AWS's own examples use.
+/// The AWS account of every local cluster. The examples of AWS use the same account.
 pub const ACCOUNT: &str = "123456789012";
-/// The VPC of every world.
+/// The identifier of every cluster's VPC.
 pub const VPC: &str = "vpc-0a1b2c3d4e5f60718";
-/// The maximum number of zones. The VPC has no space for more.
+/// The maximum number of zones that fit into the VPC.
 pub const MOST_ZONES: u8 = 6;
 
-/// The addresses of a world.
+/// The addresses of a local cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The whole VPC.
+    /// The address range of the VPC.
     pub vpc_cidr: Ipv4Net,
-    /// The address of the API server and the other servers of the world.
+    /// The address of the API server and of all other servers of the cluster.
     pub servers: Ipv4Addr,
-    /// The range of the load balancer nodes' addresses.
+    /// The address range of the load balancer nodes.
     pub balancers: Ipv4Net,
     /// The zones, in the order of their letters.
     pub zones: Vec<Zone>,
 }
 
-/// One availability zone, its subnet and its nodes.
+/// An Availability Zone with its subnet and nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// The zone's name in AWS and in the node label `topology.kubernetes.io/zone`: `us-east-1a`.
+    /// The name of the zone in AWS and in the node label `topology.kubernetes.io/zone`, such as `us-east-1a`.
     pub name: String,
-    /// The subnet of the zone: `subnet-a`.
+    /// The identifier of the zone's subnet, such as `subnet-a`.
     pub subnet_id: String,
-    /// The range of the zone's pod addresses.
+    /// The address range of the pods in the zone.
     pub cidr: Ipv4Net,
-    /// The Kubernetes nodes in the zone: `node-a1`, `node-a2`, ….
+    /// The names of the Kubernetes nodes in the zone, such as `node-a1`.
     pub nodes: Vec<String>,
 }
 
-/// The first two bytes of all addresses of a world.
+/// The first two bytes of all addresses of a local cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
-    /// The bytes of a slot (1 to 100) of the loopback range.
+    /// The bytes of a slot of the loopback range. Slots have the numbers 1 to 100.
     Slot(u8),
-    /// The bytes in the world's own network namespace.
+    /// The bytes in the network namespace of a local cluster.
     Own,
 }
 
-/// The network with this number of zones (1 to [`MOST_ZONES`]) and of nodes per zone. More zones are ignored.
+/// Returns the network with this number of zones (1 to [`MOST_ZONES`]) and of nodes per zone. Further zones are
+/// ignored.
 pub fn network(base: Base, zones: u8, nodes_per_zone: u16) -> Network {
     let (first, second) = match base {
         Base::Slot(slot) => (127, 100 + slot),
@@ -85,7 +86,7 @@ pub fn network(base: Base, zones: u8, nodes_per_zone: u16) -> Network {
 }
 
 impl Network {
-    /// The nodes with their zones and addresses, in order.
+    /// Returns the nodes with their zones and addresses, in order.
     pub fn nodes(&self) -> impl Iterator<Item = (&Zone, &str, Ipv4Addr)> {
         let [first, second, ..] = self.servers.octets();
         let start = Ipv4Addr::new(first, second, 193, 1);

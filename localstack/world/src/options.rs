@@ -1,13 +1,13 @@
-//! The options of a world, as flags and as data.
+//! The options of a local cluster, as flags and as data.
 //!
-//! The command line, the library and the supervisor all use this one list.
+//! The command line, the library and the supervisor use the same options.
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::{cache::WorldName, component::Component, minor::Minor};
 
-/// The type of a world's Kubernetes nodes.
+/// The type of a cluster's Kubernetes nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Nodes {
@@ -80,17 +80,17 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults of a world with real nodes.
+    /// Returns the default options of a local cluster with real nodes.
     pub fn real() -> Self {
         Self { nodes: Nodes::Real, zones: 2, ..Self::default() }
     }
 
-    /// The minor version of Kubernetes.
+    /// Returns the minor version of Kubernetes.
     pub fn minor(&self) -> Minor {
         self.kubernetes.unwrap_or_default()
     }
 
-    /// Whether the world has this component.
+    /// Returns whether the cluster has this component.
     pub fn has(&self, component: Component) -> bool {
         let of_other_nodes = match self.nodes {
             Nodes::Simulated => Component::Nodes,
@@ -99,12 +99,12 @@ impl Options {
         component != of_other_nodes && !self.without.contains(&component)
     }
 
-    /// The components of the world, in the order of their start.
+    /// Returns the components of the cluster in the order of their start.
     pub fn components(&self) -> impl Iterator<Item = Component> {
         Component::ALL.into_iter().filter(|component| self.has(*component))
     }
 
-    /// The flags for these options.
+    /// Returns the flags for these options.
     pub fn to_arguments(&self) -> Vec<String> {
         let mut arguments = vec![
             format!("--name={}", self.name),
@@ -114,7 +114,7 @@ impl Options {
             format!("--time-scale={}", self.time_scale),
             format!("--seed={}", self.seed),
         ];
-        // Without the option, the called program reads the environment.
+        // If the option is absent, the called program reads the environment.
         arguments.extend(self.kubernetes.map(|minor| format!("--kubernetes={minor}")));
         arguments.extend(self.without.iter().map(|component| format!("--without={component}")));
         arguments

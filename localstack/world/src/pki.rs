@@ -1,8 +1,8 @@
-//! The keys and certificates of a world: one authority, one serving certificate for all HTTPS servers, a client
-//! certificate per user, and the key that signs ServiceAccount tokens.
+//! The keys and certificates of a local cluster. A local cluster has one authority, one serving certificate for all
+//! HTTPS servers, and one client certificate per user. A further key signs ServiceAccount tokens.
 //!
-//! They are created for each world and deleted with it. They are never used outside the world, because everyone who can
-//! read its folder is its administrator.
+//! The keys are created with each local cluster and deleted with the cluster. Do not use the keys outside of the
+//! cluster, because every user with read access to the cluster's folder is an administrator of the cluster.
 
 use std::{
     fs, io,
@@ -16,20 +16,20 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-/// The identity in a client certificate. Kubernetes reads the user from the common name and the groups from the
+/// The identity in a client certificate. Kubernetes reads the user from the common name, and the groups from the
 /// organizations.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity<'a> {
-    /// Name of the user.
+    /// The name of the user.
     pub user: &'a str,
-    /// A group of the user in addition to `system:authenticated`.
+    /// A group of the user, in addition to `system:authenticated`.
     pub group: Option<&'a str>,
 }
 
-/// The group that may do everything, without RBAC rules.
+/// The group that has all permissions without RBAC rules.
 pub const MASTERS: &str = "system:masters";
 
-/// A private key and its certificate, both as PEM.
+/// A private key and its certificate in PEM format.
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// The certificate.
@@ -38,7 +38,7 @@ pub struct Credential {
     pub key: String,
 }
 
-/// The authority of a world.
+/// The certificate authority of a local cluster.
 #[derive(Debug)]
 pub struct Pki {
     certificate: Certificate,
@@ -46,7 +46,7 @@ pub struct Pki {
 }
 
 impl Pki {
-    /// A new authority.
+    /// Creates a new certificate authority.
     pub fn generate() -> Result<Self, PkiError> {
         let key = KeyPair::generate()?;
         let mut parameters = CertificateParams::default();
@@ -57,12 +57,13 @@ impl Pki {
         Ok(Self { certificate, issuer: Issuer::new(parameters, key) })
     }
 
-    /// The certificate of the authority, PEM.
+    /// Returns the certificate of the authority in PEM format.
     pub fn authority(&self) -> String {
         self.certificate.pem()
     }
 
-    /// A certificate for servers at this IP and with the names of the Kubernetes API.
+    /// Creates a certificate for servers at this IP address. The certificate also contains the names of the Kubernetes
+    /// API.
     pub fn serving(&self, ip: Ipv4Addr) -> Result<Credential, PkiError> {
         let mut parameters = CertificateParams::new([
             "localhost".to_owned(),
@@ -77,7 +78,7 @@ impl Pki {
         self.sign(parameters, ExtendedKeyUsagePurpose::ServerAuth)
     }
 
-    /// A certificate for a client of the API server.
+    /// Creates a certificate for a client of the API server.
     pub fn client(&self, identity: Identity<'_>) -> Result<Credential, PkiError> {
         let mut parameters = CertificateParams::default();
         parameters.distinguished_name.push(DnType::CommonName, identity.user);
@@ -111,7 +112,7 @@ impl Pki {
     }
 }
 
-/// Writes a file that only its owner can read.
+/// Writes a file that only the owner can read.
 pub fn write_private(path: &Path, content: &str) -> Result<(), PkiError> {
     let write = || {
         let mut file = fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(path)?;
@@ -120,7 +121,7 @@ pub fn write_private(path: &Path, content: &str) -> Result<(), PkiError> {
     write().map_err(|source| PkiError::Write { path: path.to_path_buf(), source })
 }
 
-/// Why keys or certificates could not be created.
+/// The reason why keys or certificates could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     /// The library returned an error.
@@ -129,7 +130,7 @@ pub enum PkiError {
     /// A file could not be written.
     #[error("cannot write {path}: {source}", path = path.display())]
     Write {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -1,7 +1,7 @@
-//! All decisions about a world before its first process starts.
+//! All decisions about a local cluster before the start of its first process.
 //!
-//! Pure data and pure functions: paths inside the world's folder, addresses, and the command line of each component. A
-//! restarted component gets the same command line.
+//! The module contains pure data and pure functions: paths in the cluster's folder, addresses, and the command line of
+//! each component. A restarted component gets the same command line.
 
 use std::{
     net::SocketAddr,
@@ -17,24 +17,24 @@ use crate::{
     ports::Ports,
 };
 
-/// The plan of a world.
+/// The plan of a local cluster.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The user's options.
+    /// The options of the user.
     pub options: Options,
-    /// The slot of the loopback range, 1 to 100.
+    /// The slot of the loopback range, from 1 to 100.
     pub slot: u8,
-    /// The addresses of the VPC.
+    /// The addresses of the VPC, its zones and its nodes.
     pub network: Network,
     /// The addresses of the servers.
     pub ports: Ports,
-    /// The folder of the world.
+    /// The folder of the cluster.
     pub folder: PathBuf,
-    /// The folder of `elbv2`, `kubelet` and `nodes`: that of the `world` program.
+    /// The folder that contains `elbv2`, `kubelet` and `nodes`, which is also the folder of `world`.
     pub programs: PathBuf,
-    /// The prefix of the real nodes' cgroup names.
+    /// The prefix of the names of the real nodes' cgroups.
     pub cgroup: String,
-    /// The images of the real nodes, and their programs.
+    /// The names of the images for real nodes, and the paths of their programs.
     pub images: Vec<(String, PathBuf)>,
 }
 
@@ -43,37 +43,37 @@ pub struct Plan {
 pub struct CommandLine {
     /// The executable.
     pub program: PathBuf,
-    /// Its arguments, without its name.
+    /// The arguments without the name of the program.
     pub arguments: Vec<String>,
 }
 
 impl Plan {
-    /// The folder of links to the Kubernetes programs, each under its own name, for `PATH`.
+    /// Returns the folder of links to the Kubernetes programs, for `PATH`. Each link has the name of its program.
     pub fn bin(&self) -> PathBuf {
         self.folder.join("bin")
     }
 
-    /// The folder of keys, certificates and the components' kubeconfig files.
+    /// Returns the folder of keys, certificates and the components' kubeconfig files.
     pub fn pki(&self) -> PathBuf {
         self.folder.join("pki")
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.folder.join("kubeconfig")
     }
 
-    /// The folder of the logs.
+    /// Returns the folder of the logs.
     pub fn logs(&self) -> PathBuf {
         logs(&self.folder)
     }
 
-    /// The log file of a component.
+    /// Returns the path of a component's log file.
     pub fn log(&self, component: Component) -> PathBuf {
         self.logs().join(format!("{component}.log"))
     }
 
-    /// The address where a component serves.
+    /// Returns the address of a component.
     pub fn address(&self, component: Component) -> SocketAddr {
         match component {
             Component::Etcd => self.ports.etcd,
@@ -85,7 +85,7 @@ impl Plan {
         }
     }
 
-    /// The command line of a component.
+    /// Returns the command line of a component.
     pub fn command_line(&self, component: Component) -> CommandLine {
         let (program, arguments) = match component {
             Component::Etcd => (self.bin(), self.etcd()),
@@ -108,9 +108,9 @@ impl Plan {
             flag("listen-peer-urls", format_args!("http://{peer}")),
             flag("initial-advertise-peer-urls", format_args!("http://{peer}")),
             flag("initial-cluster", format_args!("default=http://{peer}")),
-            // A world does not survive a power failure, and fsync would make writes slow.
+            // A local cluster does not survive a power failure, and fsync would slow down writes.
             "--unsafe-no-fsync".to_owned(),
-            // A single member need not wait a second for the votes of others (milliseconds).
+            // A single member need not wait one second for the votes of other members. The values are in milliseconds.
             flag("heartbeat-interval", 20),
             flag("election-timeout", 200),
         ]
@@ -127,7 +127,7 @@ impl Plan {
             flag("tls-cert-file", pki.join("serving.crt").display()),
             flag("tls-private-key-file", pki.join("serving.key").display()),
             flag("client-ca-file", pki.join("ca.crt").display()),
-            // There is no aggregated API that uses these. Without them, every controller logs errors.
+            // No aggregated API uses these flags, but without the flags, every controller logs errors.
             flag("requestheader-client-ca-file", pki.join("ca.crt").display()),
             flag("requestheader-allowed-names", "front-proxy"),
             flag("requestheader-username-headers", "X-Remote-User"),
@@ -139,12 +139,13 @@ impl Plan {
             flag("service-cluster-ip-range", "10.96.0.0/16"),
             flag("authorization-mode", "Node,RBAC"),
             flag("enable-admission-plugins", "NodeRestriction"),
-            // A loopback address cannot be an endpoint. With a real address, pods can reach the API at 10.96.0.1.
+            // A loopback address cannot be an endpoint. With a real address, pods can reach the API server at
+            // 10.96.0.1.
             flag("endpoint-reconciler-type", if self.has_real_nodes() { "lease" } else { "none" }),
-            // For `kubectl logs` and `exec`, because node names have no DNS records.
+            // `kubectl logs` and `kubectl exec` need this flag, because node names have no DNS records.
             flag("kubelet-preferred-address-types", "InternalIP"),
             flag("event-ttl", "1h"),
-            // Enough for tests that start a thousand pods at once.
+            // The limits are high enough for tests that start a thousand pods simultaneously.
             flag("max-requests-inflight", 3000),
             flag("max-mutating-requests-inflight", 1500),
         ]
@@ -156,8 +157,8 @@ impl Plan {
         arguments.extend([
             flag("service-account-private-key-file", pki.join("service-account.key").display()),
             flag("root-ca-file", pki.join("ca.crt").display()),
-            // Each controller has its own user name, like in a real cluster, so that webhooks see which one sends a
-            // request.
+            // As in a real cluster, each controller has its own user name. Webhooks can therefore distinguish the
+            // controllers.
             flag("use-service-account-credentials", true),
         ]);
         arguments
@@ -184,7 +185,7 @@ impl Plan {
         ]
     }
 
-    /// The kubeconfig of a component of the control plane, or of the kubelets.
+    /// Returns the path of the kubeconfig of a control plane component, or of the kubelets.
     pub fn component_kubeconfig(&self, component: Component) -> PathBuf {
         self.pki().join(format!("{component}.kubeconfig"))
     }
@@ -259,7 +260,7 @@ impl Plan {
     }
 }
 
-/// The folder of the logs in a world's folder.
+/// Returns the folder of the logs in a cluster's folder.
 pub fn logs(folder: &Path) -> PathBuf {
     folder.join("logs")
 }
@@ -278,7 +279,7 @@ pub(crate) mod tests {
         network::{Base, network},
     };
 
-    /// A plan of slot 7 with two zones and fixed ports.
+    /// Returns a plan with slot 7, two zones and fixed ports.
     pub(crate) fn plan() -> Plan {
         let address = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 107, 192, 1)), port);
         Plan {

@@ -1,38 +1,39 @@
-//! The ports of a world's servers.
+//! The ports of a cluster's servers.
 //!
-//! Chooses the ports once per world, so that a restarted component listens on the same port. A world has its own IP
-//! (see [`crate::network`]). So the usual ports are free, unless another program listens on all addresses. Then another
-//! port is used. No other program can take it, because none uses this IP.
+//! The ports are chosen once per local cluster, so that a restarted component listens on the same port. A local cluster
+//! has its own IP address (see [`crate::network`]). The usual ports are therefore free, unless another program listens
+//! on all addresses. If another program has a usual port, a different port is chosen. No other program can take the
+//! chosen port, because no other program uses the IP address.
 
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
 };
 
-/// The address of each server of a world.
+/// The addresses of a cluster's servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// etcd, for the API server (HTTP).
+    /// The address of etcd for the API server (HTTP).
     pub etcd: SocketAddr,
-    /// etcd, for other members. There are none (HTTP).
+    /// The address of etcd for other members, of which there are none (HTTP).
     pub etcd_peer: SocketAddr,
-    /// kube-apiserver (HTTPS).
+    /// The address of kube-apiserver (HTTPS).
     pub api_server: SocketAddr,
-    /// kube-controller-manager: health and metrics (HTTPS).
+    /// The address of kube-controller-manager for health and metrics (HTTPS).
     pub controller_manager: SocketAddr,
-    /// kube-scheduler: health and metrics (HTTPS).
+    /// The address of kube-scheduler for health and metrics (HTTPS).
     pub scheduler: SocketAddr,
-    /// The ELBv2 Query API (HTTP).
+    /// The address of the ELBv2 Query API (HTTP).
     pub elbv2: SocketAddr,
-    /// The control API of the load balancers (HTTP).
+    /// The address of the load balancers' control API (HTTP).
     pub elbv2_control: SocketAddr,
-    /// The names of the load balancers (DNS over UDP).
+    /// The address of the DNS server for the load balancers' names (UDP).
     pub dns: SocketAddr,
-    /// The control API of the simulated kubelets (HTTP).
+    /// The address of the simulated kubelets' control API (HTTP).
     pub kubelet_control: SocketAddr,
 }
 
-/// Chooses the ports of a world that has this IP to itself.
+/// Chooses the ports of a local cluster. No other local cluster uses this IP address.
 pub fn choose(ip: Ipv4Addr) -> io::Result<Ports> {
     let tcp = |usual| {
         free(ip, usual, |address| TcpListener::bind(address).and_then(|listener| listener.local_addr()))
@@ -68,11 +69,12 @@ fn free(
 mod tests {
     use super::*;
 
-    // Outside the range of any slot, so no world uses it.
+    // The address is outside the range of all slots, so no local cluster uses it.
     const IP: Ipv4Addr = Ipv4Addr::new(127, 99, 0, 1);
 
-    // The test defines which ports are free and does not probe this machine. A port that a test has just released may
-    // still be in use for a moment: if another test starts a program, that program holds every socket until it begins.
+    // The test defines the free ports, and does not probe this machine. After a test has released a port, the port may
+    // remain in use for a moment. The reason is that a new child process of another test holds all sockets until its
+    // own code begins.
     #[test]
     fn a_usual_port_that_is_taken_is_replaced_by_a_free_one() {
         let taken = |address: SocketAddr| match address.port() {

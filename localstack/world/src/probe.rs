@@ -1,6 +1,6 @@
 //! Probes whether the components of the control plane serve.
 //!
-//! The caller decides when and how often. Probes never change anything in the cluster.
+//! The caller decides when and how often to probe. Probes never change the cluster.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -14,26 +14,26 @@ use kube::{
 
 use crate::component::Component;
 
-/// How long one probe may take.
+/// The timeout of one probe.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The probes of one world.
+/// The probes of one local cluster.
 #[derive(Clone)]
 pub(crate) struct Probe {
     administrator: Config,
 }
 
 impl Probe {
-    /// A probe with the permissions of this kubeconfig.
+    /// Creates a probe with the permissions of this kubeconfig.
     pub(crate) async fn new(kubeconfig: &str) -> Result<Self, ProbeError> {
         let parsed = Kubeconfig::from_yaml(kubeconfig)?;
         let mut administrator = Config::from_custom_kubeconfig(parsed, &KubeConfigOptions::default()).await?;
-        // The caller retries, so the client must not.
+        // The caller retries, so the client must not retry.
         administrator.default_retry = false;
         Ok(Self { administrator })
     }
 
-    /// Whether a component of the control plane serves. Other components always pass.
+    /// Checks whether a component of the control plane serves. All other components always pass.
     pub(crate) async fn serves(&self, component: Component, address: SocketAddr) -> Result<(), ProbeError> {
         let (scheme, path) = match component {
             Component::Etcd => ("http", "/health"),
@@ -49,13 +49,13 @@ impl Probe {
         in_time(client.request_text(question)).await.map(|_| ())
     }
 
-    /// The version of the API server, such as `v1.36.3`.
+    /// Returns the version of the API server, such as `v1.36.3`.
     pub(crate) async fn version(&self) -> Result<String, ProbeError> {
         let client = Client::try_from(self.administrator.clone())?;
         Ok(in_time(client.apiserver_version()).await?.git_version)
     }
 
-    /// Whether the namespace `default` and its ServiceAccount exist, so that pods can be created.
+    /// Checks whether the namespace `default` and its ServiceAccount exist, so that pods can be created.
     pub(crate) async fn default_namespace(&self) -> Result<(), ProbeError> {
         let client = Client::try_from(self.administrator.clone())?;
         in_time(Api::<Namespace>::all(client.clone()).get("default")).await?;
@@ -63,7 +63,7 @@ impl Probe {
         Ok(())
     }
 
-    /// Whether this many nodes are ready and schedulable.
+    /// Checks whether this many nodes are ready and schedulable.
     pub(crate) async fn nodes(&self, wanted: usize) -> Result<(), ProbeError> {
         let client = Client::try_from(self.administrator.clone())?;
         let nodes = in_time(Api::<Node>::all(client).list(&ListParams::default())).await?;
@@ -76,7 +76,7 @@ fn is_ready(node: &Node) -> bool {
     let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let says_so =
         conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True");
-    // The controllers remove the taint of a new node a moment after it has become ready.
+    // The controllers remove the taint of a new node just after the node becomes ready.
     let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
     let tainted = taints.into_iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"));
     says_so && !tainted
@@ -86,10 +86,10 @@ async fn in_time<T>(question: impl Future<Output = kube::Result<T>>) -> Result<T
     Ok(tokio::time::timeout(PATIENCE, question).await.map_err(|_| ProbeError::Slow)??)
 }
 
-/// Why a component does not serve yet, or cannot be probed.
+/// The reason why a component does not serve yet, or cannot be probed.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// No answer in time.
+    /// The probe timed out.
     #[error("no answer within {} s", PATIENCE.as_secs())]
     Slow,
     /// Some nodes are missing or not ready.
@@ -103,7 +103,7 @@ pub enum ProbeError {
     /// The component rejected the request, or does not listen.
     #[error(transparent)]
     Kubernetes(Box<kube::Error>),
-    /// The world's own kubeconfig is invalid.
+    /// The kubeconfig of the cluster is invalid.
     #[error("the kubeconfig of the world cannot be used: {0}")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// The request has an invalid address or path.

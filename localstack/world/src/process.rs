@@ -1,41 +1,42 @@
-//! Identifies a process, even if its pid is reused.
+//! Identifies a process, even if its PID is reused.
 //!
-//! Reads /proc and kills processes. It starts none.
+//! The module reads /proc and kills processes, but starts no process.
 
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
 
-/// A process of this machine, identified by its pid and start time.
+/// A process of this machine, identified by its PID and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// The process id.
+    /// The PID.
     pub pid: i32,
-    /// Its start time, in clock ticks since the machine's boot. Zero if the process had ended before it was read.
+    /// The start time, in clock ticks since the boot of the machine. Zero: the process had exited before its start time
+    /// was read.
     pub born: u64,
 }
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub fn current() -> Self {
         Self::of(i32::try_from(std::process::id()).unwrap_or_default())
     }
 
-    /// The process that has this pid now.
+    /// Returns the process that now has this PID.
     pub fn of(pid: i32) -> Self {
         Self { pid, born: look(pid).map_or(0, |look| look.born) }
     }
 
-    /// Whether it still runs or holds files and sockets. A zombie does not.
+    /// Returns whether the process still runs or holds files and sockets. A zombie counts as exited.
     pub fn is_alive(self) -> bool {
         look(self.pid).is_some_and(|look| look.born == self.born && !look.ended)
     }
 
-    /// Kills it, unless it has ended.
+    /// Kills the process, unless it has exited.
     pub fn kill(self) {
         if let (true, Some(pid)) = (self.is_alive(), Pid::from_raw(self.pid)) {
-            // It may end in between, with the same result.
+            // The process may exit in the meantime, with the same effect.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -48,12 +49,12 @@ struct Look {
 
 fn look(pid: i32) -> Option<Look> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may contain any text. Of the fields after it, the first is the state, the 18th the
-    // number of threads, and the 20th the start time.
+    // The name of the process is in parentheses, and may contain any text. In the fields after the name, the first is
+    // the state, the 18th is the number of threads, and the 20th is the start time.
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
     let threads: u32 = fields.get(17)?.parse().ok()?;
-    // The first thread of a killed process may have ended while others still hold its sockets.
+    // The first thread of a killed process may have exited while other threads still hold the sockets.
     let ended = matches!(*fields.first()?, "Z" | "X") && threads <= 1;
     Some(Look { born: fields.get(19)?.parse().ok()?, ended })
 }

@@ -1,10 +1,11 @@
-//! The path of the program `world`, for other programs.
+//! The path of the `world` program, for other programs.
 
 use std::path::{Path, PathBuf};
 
-/// The program of `HEADGATE_WORLD_BIN`, or the one next to this program.
+/// Returns the program in `HEADGATE_WORLD_BIN`, or the `world` next to this program.
 ///
-/// # Errors The folders that were searched, separated by commas.
+/// # Errors
+/// The program was not found. The error lists the searched folders, separated by commas.
 pub(crate) fn find() -> Result<PathBuf, String> {
     if let Some(program) = std::env::var_os("HEADGATE_WORLD_BIN").filter(|value| !value.is_empty()) {
         return Ok(PathBuf::from(program));
@@ -13,7 +14,7 @@ pub(crate) fn find() -> Result<PathBuf, String> {
     find_beside(&myself)
 }
 
-/// Next to a program, or in the folder above, because Cargo puts tests into `deps`.
+/// Searches for `world` in a program's folder and in the parent folder, because Cargo puts tests into `deps`.
 fn find_beside(program: &Path) -> Result<PathBuf, String> {
     let folders: Vec<&Path> = program.ancestors().skip(1).take(2).collect();
     folders.iter().map(|folder| folder.join("world")).find(|candidate| candidate.is_file()).ok_or_else(|| {

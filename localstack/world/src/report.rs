@@ -1,10 +1,10 @@
-//! The output of the commands, as text from facts. Pure.
+//! Formats the output of the commands from the facts. The module is pure.
 
 use std::path::Path;
 
 use crate::{component::Component, facts::Facts};
 
-/// The output of `world up` at its end. `program` is how the user called this program.
+/// Returns the final output of `world up`. `program`: the name with which the user called this program.
 pub(crate) fn up(facts: &Facts, program: &str) -> String {
     let name =
         if facts.name.as_str() == "default" { String::new() } else { format!(" --name {}", facts.name) };
@@ -49,7 +49,7 @@ fn joined(lines: &[String]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The output of `world status`: a table with one line per component.
+/// Returns the output of `world status`: a table with one line per component.
 pub(crate) fn status(facts: &Facts) -> String {
     let mut rows = vec![["COMPONENT", "STATE", "PID", "ADDRESS", "LOG"].map(str::to_owned)];
     for component in &facts.components {
@@ -75,13 +75,13 @@ pub(crate) fn status(facts: &Facts) -> String {
     joined(&rows.iter().map(line).collect::<Vec<_>>())
 }
 
-/// The output of `world env`: lines for a shell.
+/// Returns the output of `world env`: lines for a shell.
 pub(crate) fn environment(facts: &Facts) -> String {
     let subnets: Vec<&str> = facts.zones.iter().map(|zone| zone.subnet_id.as_str()).collect();
     let path = |path: &Path| path.display().to_string();
     let variables = [
         ("KUBECONFIG", path(&facts.kubeconfig)),
-        // Only for this service, because the stand-in provides no other.
+        // The endpoint applies only to ELBv2, because the stand-in provides no other service.
         ("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2", facts.aws_endpoint.clone()),
         ("AWS_REGION", facts.region.clone()),
         ("AWS_DEFAULT_REGION", facts.region.clone()),
@@ -102,7 +102,7 @@ pub(crate) fn environment(facts: &Facts) -> String {
     joined(&lines)
 }
 
-/// The text quoted for any POSIX shell.
+/// Quotes a text for any POSIX shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

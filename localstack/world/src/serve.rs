@@ -1,8 +1,8 @@
-//! Runs a supervisor: from the command line's flags to an exit code.
+//! Runs a supervisor, from the flags on the command line to the exit code.
 //!
-//! Sets up the environment of [`supervisor::serve`]: the runtime, the session, the signals, the pipe from the parent,
-//! and the log. A supervisor ends on SIGINT, SIGTERM and SIGHUP, and, with `--parent-pipe`, when its standard input
-//! closes.
+//! The module sets up the environment of [`supervisor::serve`]: the runtime, the session, the signals, the pipe from
+//! the parent, and the log. A supervisor stops on SIGINT, SIGTERM and SIGHUP. With `--parent-pipe`, the supervisor also
+//! stops when its standard input is closed.
 
 use std::{
     fs::File,
@@ -46,8 +46,8 @@ pub(crate) struct ServeArguments {
     new_session: bool,
 }
 
-/// A runtime on the calling thread: the main thread, which ends with the process. Children are tied to the
-/// thread that starts them.
+/// Creates a runtime on the calling thread, which must be the main thread. Children are tied to the thread that starts
+/// them, and the main thread runs until the process exits.
 pub(crate) fn runtime() -> Result<Runtime, WorldError> {
     let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
     built.map_err(WorldError::at("the asynchronous runtime"))
@@ -72,7 +72,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> ExitCode {
     }
 }
 
-/// Runs a supervisor for a person at a terminal.
+/// Runs a supervisor for a user at a terminal.
 pub(crate) fn foreground(options: Options) -> ExitCode {
     let told = |facts: &Facts| {
         print!("{}", report::up(facts, &console::program()));
@@ -106,7 +106,7 @@ fn session(new: bool) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// From now on there may be no terminal, so its output goes into the log.
+/// Redirects standard error to the log, because the terminal may close from now on.
 fn leave_the_terminal(facts: &Facts) {
     let log = File::options().create(true).append(true).open(facts.logs.join("world.log"));
     if let Err(error) = log.and_then(|log| Ok(rustix::stdio::dup2_stderr(log)?)) {
@@ -117,7 +117,7 @@ fn leave_the_terminal(facts: &Facts) {
 fn announce(announcement: &Announcement) {
     let mut output = io::stdout().lock();
     let line = serde_json::to_string(announcement).unwrap_or_default();
-    // It does not matter if nobody reads the output.
+    // The supervisor also runs if no process reads the output.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
 
@@ -133,7 +133,8 @@ fn watch_signals(stop: &CancellationToken) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// Cancels `stop` when the pipe on standard input ends, unless a line has requested to continue without it.
+/// Cancels `stop` when the pipe on standard input is closed. If a line requested to continue without the pipe, `stop`
+/// is not cancelled.
 fn watch_parent(stop: &CancellationToken) -> Result<(), WorldError> {
     let input = io::stdin().as_fd().try_clone_to_owned().and_then(pipe::Receiver::from_owned_fd);
     let input = input.map_err(WorldError::at("the pipe on standard input"))?;
@@ -148,8 +149,8 @@ fn watch_parent(stop: &CancellationToken) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// Writes log lines into the world's folder, which does not exist yet. There are few lines, so the file is opened for
-/// each.
+/// Writes log lines into the cluster's folder, which does not exist yet. The log has few lines, so each line opens the
+/// file.
 fn log_to(path: PathBuf) {
     let writer = move || -> Box<dyn Write> {
         match File::options().create(true).append(true).open(&path) {
@@ -164,6 +165,6 @@ fn log_to(path: PathBuf) {
         .with_writer(writer)
         .with_ansi(false)
         .with_target(false);
-    // Fails only if the process already has a subscriber, which is fine.
+    // The call fails only if the process already has a subscriber, which is no problem.
     let _ = subscriber.try_init();
 }

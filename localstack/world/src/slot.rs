@@ -1,9 +1,10 @@
-//! Slots: the part of the loopback range that a world uses.
+//! Slots: the part of the loopback range that a local cluster uses.
 //!
-//! Each slot has one holder. Slot N is the range 127.(100+N).0.0/16 (see [`crate::network`]). All programs in a network
-//! namespace share these ranges, including worlds of other users and of other cache folders. So a slot is held by a
-//! socket with an abstract name. The socket has the same scope and no file, and the kernel closes it when its holder
-//! ends. Programs that use such addresses without a slot are not detected.
+//! Each slot has at most one holder. Slot N is the range 127.(100+N).0.0/16 (see [`crate::network`]). All programs in a
+//! network namespace share these ranges, including local clusters of other users and local clusters in other cache
+//! folders. A socket with an abstract name therefore holds a slot. An abstract socket has the same scope as the slot,
+//! and has no file. When the holder exits, the kernel closes the socket. Programs that use loopback addresses without a
+//! slot are not detected.
 
 use std::{
     io,
@@ -41,13 +42,13 @@ impl Slot {
         Err(SlotError::AllTaken(count))
     }
 
-    /// The number, in [`SLOTS`].
+    /// Returns the number of the slot, which is in [`SLOTS`].
     pub fn number(&self) -> u8 {
         self.number
     }
 }
 
-/// Why there is no slot.
+/// The reason why no slot is available.
 #[derive(Debug, thiserror::Error)]
 pub enum SlotError {
     /// All slots are in use.

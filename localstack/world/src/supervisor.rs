@@ -1,10 +1,11 @@
-//! The process that owns a world from its first file to its last.
+//! The process that owns a local cluster from its first file to its last file.
 //!
-//! Defines the sequence: lock, folder, Kubernetes programs, keys, components, control socket, and the reverse at any
-//! end. If the start fails, everything that had been started is stopped, and only the logs are kept. If this process is
-//! killed, the kernel kills its children and releases its lock and slot, and the next command removes the folder.
+//! The supervisor takes the lock and creates the folder, Kubernetes programs, keys, components and control socket, in
+//! this order. A stop reverses the order. If the start fails, all started components are stopped, and only the logs are
+//! kept. If the supervisor is killed, the kernel kills its children and releases its lock and slot. The next command
+//! then removes the folder.
 //!
-//! Runs on the main thread only, because the kernel ties children to the thread that started them (see
+//! The supervisor runs only on the main thread, because the kernel ties children to the thread that started them (see
 //! [`crate::reexec`]).
 
 use std::{
@@ -42,7 +43,7 @@ use crate::{
 };
 
 /// The users of the kubeconfig files. The control plane has the user names of RBAC's default roles. The simulated
-/// kubelets act for all nodes, which no real kubelet may.
+/// kubelets act for all nodes, which a real kubelet is not allowed to do.
 const USERS: [(Option<Component>, Identity<'static>); 4] = [
     (None, Identity { user: "headgate-world-admin", group: Some(MASTERS) }),
     (Some(Component::ControllerManager), Identity { user: "system:kube-controller-manager", group: None }),
@@ -50,10 +51,10 @@ const USERS: [(Option<Component>, Identity<'static>); 4] = [
     (Some(Component::Kubelet), Identity { user: "headgate-world-kubelets", group: Some(MASTERS) }),
 ];
 
-/// Runs a world until `stop` is cancelled, from the first file to the last.
+/// Runs a local cluster until `stop` is cancelled, from the first file to the last file.
 ///
-/// `report` gets messages about long steps of the start. `ready` is called once, when everything is up. An error means
-/// that the world did not come up, and only its logs remain.
+/// `report` receives messages about long steps of the start. `ready` is called once, after all components are up. An
+/// error means that the start failed, and that only the logs remain.
 pub async fn serve(
     cache: &Cache,
     options: Options,
@@ -75,7 +76,8 @@ pub async fn serve(
     outcome
 }
 
-/// Takes the world's lock. Commands hold it only for moments to check the world, so a few attempts are enough.
+/// Takes the lock of the cluster. Commands hold the lock only briefly to check the cluster, so a few attempts are
+/// enough.
 async fn lock(cache: &Cache, name: &WorldName) -> Result<FileLock, WorldError> {
     for _ in 0..50 {
         if let Some(lock) = cache.lock_world(name)? {
@@ -95,7 +97,7 @@ async fn serve_in(
     ready: impl FnOnce(&Facts),
 ) -> Result<(), WorldError> {
     if options.nodes == Nodes::Real {
-        // First, because nothing can be downloaded from within a network namespace.
+        // The programs are built first, because downloads are not possible in a network namespace.
         tokio::select! {
             built = build(cache, &options, report) => drop(built?),
             () = stop.cancelled() => return Err(WorldError::Interrupted),
@@ -120,7 +122,7 @@ async fn serve_in(
         () = stop.cancelled() => Err(WorldError::Interrupted),
     };
     if started.is_ok() {
-        // With KUBEBUILDER_ASSETS, the version may differ from that of our own build.
+        // With KUBEBUILDER_ASSETS, the version may differ from the version of the own build.
         let version = probe.version().await.unwrap_or_else(|_| plan.options.minor().version().to_owned());
         board.ready(version);
         tracing::info!(world = %plan.options.name, "everything is up");
@@ -131,7 +133,7 @@ async fn serve_in(
         }
     }
     tracing::info!("taking the world down");
-    // Work on the fleet is cancelled with `stop`.
+    // The token `stop` also cancels running work on the fleet.
     stop.cancel();
     fleet.lock().await.stop_all().await;
     remove_cgroups(&plan.cgroup)?;
@@ -139,8 +141,8 @@ async fn serve_in(
     started
 }
 
-/// The addresses of the world: a slot of the loopback range, held from now on, or a new network namespace, which this
-/// process enters with all its later children.
+/// Returns the addresses of the cluster. With simulated nodes, takes a slot of the loopback range. With real nodes,
+/// creates a network namespace, and moves this process and all later children into the namespace.
 fn place(options: &Options) -> Result<(Base, Option<Slot>), WorldError> {
     if options.nodes == Nodes::Simulated {
         let slot = Slot::take()?;
@@ -156,7 +158,7 @@ fn place(options: &Options) -> Result<(Base, Option<Slot>), WorldError> {
     Ok((Base::Own, None))
 }
 
-/// Removes the cgroups of real nodes after their processes have ended.
+/// Removes the cgroups of real nodes after the processes of the nodes have exited.
 fn remove_cgroups(prefix: &str) -> Result<(), WorldError> {
     cgroup::remove_all(&format!("{prefix}-")).map_err(WorldError::at("/sys/fs/cgroup"))
 }
@@ -182,7 +184,7 @@ async fn start(
     fleet.start_all().await
 }
 
-/// The programs of a world.
+/// The programs of a local cluster.
 struct Programs {
     kubernetes: Kubernetes,
     /// The additional programs for real nodes.
@@ -190,13 +192,13 @@ struct Programs {
 }
 
 struct OnNodes {
-    /// The folder of containerd's programs.
+    /// The folder that contains containerd's programs.
     containerd: PathBuf,
-    /// The programs of pods, by the names of their images.
+    /// The names of the images, and the paths of their programs.
     images: Vec<(String, PathBuf)>,
 }
 
-/// Finds all programs. Builds them first if necessary.
+/// Finds all programs. Builds the programs first if necessary.
 async fn build(cache: &Cache, options: &Options, report: &dyn Fn(&str)) -> Result<Programs, WorldError> {
     let kubernetes = Kubernetes::find(cache, options.nodes, options.minor(), report).await?;
     let on_nodes = match options.nodes {
@@ -215,7 +217,7 @@ fn make_plan(folder: &Path, options: Options, base: Base) -> Result<Plan, WorldE
         .map_err(|source| WorldError::NoAddress { address: network.servers, source })?;
     let myself = std::env::current_exe().map_err(WorldError::at("/proc/self/exe"))?;
     let programs = myself.parent().map(Path::to_path_buf).unwrap_or_default();
-    // Unique on this machine, even for worlds with the same name in other caches.
+    // The name is unique on this machine, even if another cache contains a local cluster with the same name.
     let Process { pid, born } = Process::current();
     let cgroup = format!("headgate-{pid}-{born}");
     let slot = match base {
@@ -299,7 +301,7 @@ impl Office {
             Request::Down => {
                 control::respond(stream, &Response::Done).await?;
                 self.stop.cancel();
-                // The connection closes when this process ends, which tells the client.
+                // The connection closes when this process exits, which signals the stop to the client.
                 return std::future::pending().await;
             }
             Request::Stop { component } => {
@@ -320,7 +322,7 @@ impl Office {
         control::respond(stream, &response).await
     }
 
-    /// Works on the fleet, one request at a time, until the work is done or the world ends.
+    /// Executes one request on the fleet. Requests run one at a time, until they complete or the cluster stops.
     async fn work(&self, work: impl AsyncFnOnce(&mut Fleet) -> Result<(), WorldError>) -> Response {
         if !self.board.facts().ready {
             return Response::Refused("the world is still starting".to_owned());
@@ -339,13 +341,13 @@ impl Office {
     }
 }
 
-/// Removes the files that a killed supervisor of this world left. The held lock proves that it has ended.
+/// Removes the files of a killed supervisor of this cluster. The held lock proves that the supervisor has exited.
 pub(crate) fn remove_remains(cache: &Cache, name: &WorldName, _lock: &FileLock) -> Result<bool, WorldError> {
     let folder = cache.world(name);
     if !folder.exists() {
         return Ok(false);
     }
-    // The kernel has killed its children, but they may take a moment to end.
+    // The kernel has killed the supervisor's children, but the children may take a moment to exit.
     if let Ok(facts) = Facts::read(&folder) {
         for process in facts.components.iter().filter_map(|component| component.process) {
             let deadline = std::time::Instant::now() + Duration::from_secs(5);
@@ -369,7 +371,7 @@ fn remove_folder(folder: &Path) -> Result<(), WorldError> {
     }
 }
 
-/// Moves the logs of a failed start to a folder that outlives the world, and adds its path to the error.
+/// Moves the logs of a failed start to a folder that outlives the cluster, and adds the path to the error.
 fn keep_logs(folder: &Path, kept: &Path, error: WorldError) -> WorldError {
     let logs = plan::logs(folder);
     let moved = || {

@@ -1,4 +1,4 @@
-//! The last lines of a log file, for error messages.
+//! Returns the last lines of a log file, for error messages.
 
 use std::{
     fs::File,
@@ -9,7 +9,8 @@ use std::{
 const LINES: usize = 15;
 const BYTES: u64 = 8 * 1024;
 
-/// The last 15 lines, indented, or a sentence if there are none. Never fails, because it only adds to an error.
+/// Returns the last 15 lines, indented. Without any line, returns a sentence. The function never fails, because its
+/// text only completes an error.
 pub fn tail(log: &Path) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(log)?;

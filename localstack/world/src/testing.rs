@@ -1,4 +1,4 @@
-//! Helpers of this crate's unit tests.
+//! Helpers for the unit tests of this crate.
 
 use std::{
     fs,
@@ -6,7 +6,7 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// A folder for one test, removed when it is dropped.
+/// A folder for one test. Dropping the value removes the folder.
 pub(crate) struct ScratchFolder(PathBuf);
 
 impl ScratchFolder {

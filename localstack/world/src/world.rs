@@ -1,7 +1,7 @@
-//! A world for the time of a test.
+//! A local cluster for the duration of a test.
 //!
-//! Manages a supervisor process and the pipe to it. The supervisor stops everything when the pipe closes: when the
-//! [`World`] is dropped or shut down, and when this process ends in any way.
+//! The module manages a supervisor process and a pipe to this process. When the pipe closes, the supervisor stops all
+//! components. The pipe closes when the [`World`] is dropped or shut down, and when this process exits in any way.
 
 use std::{path::PathBuf, process::Stdio, time::Duration};
 
@@ -20,34 +20,34 @@ use crate::{
     program,
 };
 
-/// The start of a component may take two minutes, and a stop before it some seconds.
+/// The timeout of a request. The start of a component may take two minutes, and a preceding stop some seconds.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The only message of a supervisor with `--parent-pipe` on standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Announcement {
-    /// Everything is up. The facts are in `world.json` in this folder.
+    /// All components are up. Contains the folder whose `world.json` has the facts.
     Ready(PathBuf),
-    /// The start failed, for this reason.
+    /// The start failed. Contains the reason.
     Failed(String),
 }
 
-/// The line in the pipe that tells a supervisor to continue when the pipe closes.
+/// The line in the pipe with which a supervisor continues after the pipe closes.
 pub(crate) const DETACH: &str = "detach";
 
-/// How to start a world.
+/// The parameters of a start.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// The options of the world.
+    /// The options of the cluster.
     pub options: Options,
-    /// The cache folder. `None`: the one of the environment.
+    /// The cache folder. `None`: the environment determines the folder.
     pub cache: Option<PathBuf>,
-    /// The `world` program. `None`: `HEADGATE_WORLD_BIN`, or next to this program or in the folder above, where Cargo
-    /// puts it.
+    /// The `world` program. `None`: the value of `HEADGATE_WORLD_BIN`, or a `world` in the folder of this program or in
+    /// the parent folder, which Cargo uses.
     pub program: Option<PathBuf>,
-    /// Whether the supervisor leaves the session of this process, so that it survives the end of the terminal. For
-    /// [`World::detach`].
+    /// Whether the supervisor leaves the session of this process, so that it survives the end of the terminal. Needed
+    /// for [`World::detach`].
     pub new_session: bool,
 }
 
@@ -57,7 +57,7 @@ impl From<Options> for Start {
     }
 }
 
-/// A running world.
+/// A running local cluster.
 #[derive(Debug)]
 pub struct World {
     facts: Facts,
@@ -66,10 +66,11 @@ pub struct World {
 }
 
 impl World {
-    /// Starts a world, and waits until everything is up. That takes about 10 s, or minutes if Kubernetes must be built
-    /// first.
+    /// Starts a local cluster, and waits until all components are up. The start takes about 10 s, or minutes if
+    /// Kubernetes must be built first.
     ///
-    /// # Errors The world did not come up, and no process of it remains. The text names the component and its log.
+    /// # Errors
+    /// The start failed, and no process of the cluster remains. The error names the component and its log.
     pub async fn start(start: impl Into<Start>) -> Result<Self, WorldError> {
         let start = start.into();
         let program = match start.program {
@@ -101,45 +102,46 @@ impl World {
         }
     }
 
-    /// The facts at the end of the start. [`Self::status`] returns the current ones.
+    /// Returns the facts from the completion of the start. [`Self::status`] returns the current facts.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// Moves the calling thread, and all threads and processes that it starts later, into the network of a world with
-    /// real nodes. The world is not reachable from outside of it. Without such a network, it does nothing. A thread
-    /// cannot leave the network, so use separate threads.
+    /// Moves the calling thread into the network of a local cluster with real nodes. All threads and processes that the
+    /// thread starts later are in the same network. From outside of the network, the cluster is not reachable. Without
+    /// such a network, the call has no effect. A thread cannot leave the network, so use separate threads.
     pub fn enter_network(&self) -> Result<(), WorldError> {
         Ok(self.facts.enter_network()?)
     }
 
-    /// The current facts.
+    /// Returns the current facts.
     pub async fn status(&self) -> Result<Facts, WorldError> {
         status(&self.facts).await
     }
 
-    /// Stops a component with SIGTERM, and with SIGKILL after 3 s. Returns when it has ended. Its data is kept.
+    /// Stops a component with SIGTERM, and with SIGKILL after 3 s. Returns after the component has exited. The data of
+    /// the component is kept.
     pub async fn stop_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Stop { component }).await
     }
 
-    /// Kills a component. Returns when it has ended. Its data is kept.
+    /// Kills a component. Returns after the component has exited. The data of the component is kept.
     pub async fn kill_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Kill { component }).await
     }
 
-    /// Starts a component that was stopped or killed, at the same address and with the same data. Returns when it
-    /// serves.
+    /// Starts a component that was stopped or killed, at the same address and with the same data. Returns after the
+    /// component serves.
     pub async fn start_component(&self, component: Component) -> Result<(), WorldError> {
         request(&self.facts, &Request::Start { component }).await
     }
 
-    /// Stops a component and starts it again. Returns when it serves.
+    /// Stops and starts a component. Returns after the component serves.
     pub async fn restart_component(&self, component: Component) -> Result<(), WorldError> {
         self.facts.restart_component(component).await
     }
 
-    /// Stops everything, and waits until no process remains.
+    /// Stops all components, and waits until no process remains.
     pub async fn shutdown(mut self) -> Result<(), WorldError> {
         drop(self.pipe);
         let name = self.facts.name;
@@ -150,7 +152,7 @@ impl World {
         }
     }
 
-    /// Lets the world continue without this process. From then on, `world down` stops it.
+    /// Lets the cluster continue without this process. From then on, `world down` stops the cluster.
     pub async fn detach(mut self) -> Result<Facts, WorldError> {
         let told = async {
             self.pipe.write_all(format!("{DETACH}\n").as_bytes()).await?;
@@ -169,7 +171,7 @@ impl Facts {
     }
 }
 
-/// Queries the supervisor of a world for the current facts.
+/// Queries the supervisor of a local cluster for the current facts.
 pub(crate) async fn status(facts: &Facts) -> Result<Facts, WorldError> {
     let silent = |reason| WorldError::Silent { name: facts.name.clone(), reason };
     match control::ask(&facts.folder, &Request::Status, Duration::from_secs(10)).await {
@@ -179,7 +181,7 @@ pub(crate) async fn status(facts: &Facts) -> Result<Facts, WorldError> {
     }
 }
 
-/// Sends a request to the supervisor of a world, and waits until it is carried out.
+/// Sends a request to the supervisor of a local cluster, and waits for the response.
 pub(crate) async fn request(facts: &Facts, request: &Request) -> Result<(), WorldError> {
     match control::ask(&facts.folder, request, PATIENCE).await {
         Ok(Response::Refused(reason)) => Err(WorldError::Refused(reason)),

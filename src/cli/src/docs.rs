@@ -1,5 +1,5 @@
-//! The list of all commands and flags in `docs/reference/cli.md`, compared with clap's definitions. `make docs` writes
-//! it.
+//! Compares the list of all commands and flags in `docs/reference/cli.md` with clap's definitions. `make docs` updates
+//! the list.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -16,7 +16,7 @@ fn cell(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "&lt;")
 }
 
-/// The notation of an argument.
+/// Returns an argument in the notation of the page: its flags and the names of its values.
 fn written(arg: &Arg) -> String {
     let names = arg.get_value_names().filter(|_| arg.is_positional() || arg.get_action().takes_values());
     let values = names.into_iter().flatten().fold(String::new(), |all, name| all + " " + name);
@@ -28,7 +28,7 @@ fn written(arg: &Arg) -> String {
     format!("`{}`", format!("{}{values}", names.join(", ")).trim())
 }
 
-/// The default of an argument.
+/// Returns the default of an argument.
 fn default(arg: &Arg) -> String {
     if arg.is_hide_default_value_set() || !arg.get_action().takes_values() {
         return String::new();
@@ -38,7 +38,7 @@ fn default(arg: &Arg) -> String {
     values.join(", ")
 }
 
-/// The effect of an argument, and its possible values.
+/// Returns the help text of an argument and its possible values.
 fn description(arg: &Arg) -> String {
     let help = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let values: Vec<String> = arg
@@ -52,7 +52,7 @@ fn description(arg: &Arg) -> String {
     if values.is_empty() { help } else { format!("{help} Values: {}.", values.join(", ")) }
 }
 
-/// The description of a command in paragraphs that end in a full stop, and its example.
+/// Returns the description of a command and its example. Each paragraph ends with a full stop.
 fn about(command: &Command) -> String {
     let text = command.get_long_about().or_else(|| command.get_about()).map(ToString::to_string);
     let text = text.unwrap_or_default();
@@ -62,7 +62,7 @@ fn about(command: &Command) -> String {
     paragraphs.chain(example).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The section of a command and of its subcommands.
+/// Appends the section of a command and the sections of its subcommands.
 fn section(command: &Command, name: &str, text: &mut String) {
     let arguments: Vec<&Arg> =
         command.get_arguments().filter(|arg| !["help", "version"].contains(&arg.get_id().as_str())).collect();

@@ -1,11 +1,11 @@
-//! `headgate drain`: evicts a pod, or the pods of a node, and prints what each of them waits for.
+//! `headgate drain`: evicts one pod or all pods of a node, and prints why each eviction waits.
 //!
-//! Like `kubectl drain`, it requests evictions with the caller's permissions. If Headgate's eviction gate is enabled,
-//! the API server calls it, and Headgate returns why a pod has to wait. The command waits until a pod is deleted, not
-//! only until its eviction is allowed.
+//! The command requests evictions with the caller's permissions, as `kubectl drain` does. If Headgate's eviction gate
+//! is enabled, the API server calls Headgate, which returns why a pod has to wait. The command does not finish when an
+//! eviction is allowed: it waits until the pod is deleted.
 //!
-//! Like `kubectl drain`, it does not evict pods of DaemonSets. With `--daemonsets`, it waits until Headgate writes on
-//! the Node that no load balancer sends to them any more.
+//! The command does not evict pods of DaemonSets. With `--daemonsets`, the command waits until Headgate annotates the
+//! Node as detached, so no load balancer sends requests to any pod on the node.
 
 use std::{
     collections::BTreeMap,
@@ -28,26 +28,25 @@ use kube::{
 use serde_json::json;
 use tokio::time::sleep;
 
-/// The options of `headgate drain`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The cluster.
     pub which: client::Which,
-    /// What to evict.
+    /// The pod or node to drain.
     pub what: What,
-    /// The namespace of the pod. `None`: that of the kubeconfig's context.
+    /// The namespace of the pod. `None`: the namespace of the kubeconfig's context.
     pub namespace: Option<String>,
     /// Whether to also evict pods without a controller.
     pub force: bool,
-    /// With a node, whether to wait until no load balancer sends to the pods that are not evicted.
+    /// Whether to wait until no load balancer sends requests to the pods that are not evicted. Needs a node.
     pub daemonsets: bool,
-    /// Whether to only print what would be done.
+    /// Whether to print the evictions without requesting them.
     pub dry_run: bool,
-    /// The maximum duration.
+    /// The timeout of the whole command.
     pub timeout: Duration,
 }
 
-/// What to evict.
+/// The pod or node to drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// One pod.
@@ -56,19 +55,19 @@ pub enum What {
     Node(String),
 }
 
-/// How often the command checks an eviction that waits, or a pod that is terminating.
+/// The interval between two checks of a delayed eviction or of a terminating pod.
 const AGAIN: Duration = Duration::from_secs(2);
 
 /// A pod that is being evicted.
 struct Leaving {
     uid: Uid,
-    /// The last line that was printed about it.
+    /// The last line that the command printed about this pod.
     said: String,
     ends: bool,
     again: Instant,
 }
 
-/// Why a pod is not evicted.
+/// Returns why the command does not evict a pod. `None`: the pod is evicted.
 fn left_alone(pod: &Pod) -> Option<&'static str> {
     let owned_by = |kind: &str| pod.owner_references().iter().any(|owner| owner.kind == kind);
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
@@ -83,10 +82,10 @@ fn left_alone(pod: &Pod) -> Option<&'static str> {
     }
 }
 
-/// Evicts, and prints progress on `out`.
+/// Evicts the pods and prints progress on `out`.
 ///
 /// # Errors
-/// An object does not exist, a pod may not be evicted, or the timeout has passed.
+/// An object does not exist, the API server rejects an eviction, or the command times out.
 pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     if options.daemonsets && matches!(options.what, What::Pod(_)) {
         bail!("--daemonsets needs a node. Name a node: node/NAME");
@@ -139,7 +138,7 @@ pub async fn drain(options: Options, out: &mut impl Write) -> anyhow::Result<()>
     }
 }
 
-/// The progress of the deregistration of a pod that is not evicted, if it has begun.
+/// Describes the progress of a pod's deregistration. `None`: the deregistration has not begun.
 fn stands(pod: &Pod) -> Option<String> {
     let annotations = pod.annotations();
     let uid = Uid::new(pod.uid()?);
@@ -154,13 +153,13 @@ fn stands(pod: &Pod) -> Option<String> {
     })
 }
 
-/// The reason of a cause, and what distinguishes it from other causes with that reason.
+/// Returns the reason of a cause. The detail distinguishes causes that have the same reason.
 fn why(cause: Cause) -> String {
     let reason = cause.reason();
     cause.detail().map_or_else(|| reason.to_string(), |detail| format!("{reason}: {detail}"))
 }
 
-/// Waits until the Node shows that no load balancer sends to a pod there.
+/// Waits until Headgate has annotated the Node as detached.
 async fn detached(
     client: &Client,
     name: &str,
@@ -212,7 +211,7 @@ async fn pods_of(
     } else if dry_run {
         writeln!(out, "node {name} would be cordoned")?;
     } else {
-        // An annotation from an earlier drain proves nothing.
+        // Removes the annotation that an earlier drain may have left.
         let annotations = json!({DETACHED_AT: null});
         let patch =
             Patch::Merge(json!({"metadata": {"annotations": annotations}, "spec": {"unschedulable": true}}));

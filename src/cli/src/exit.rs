@@ -5,32 +5,32 @@ use std::process::ExitCode;
 use headgate::kube::words::plain_chain;
 use headgate_core::model::excerpt::shown;
 
-/// The meaning of the exit codes, for the help.
+/// The explanation of the exit codes in the help text.
 pub const MEANING: &str = "Exit codes: 0: done. 1: findings, such as differences, errors that doctor found, or a step that \
                            cannot start. 2: failure or wrong usage.";
 
-/// The result of a command that could do its work.
+/// The result of a command that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing is wrong.
+    /// The command found no problem.
     Fine,
-    /// Problems or differences, which were printed on standard output.
+    /// The command printed problems or differences on standard output.
     Findings,
 }
 
 impl Outcome {
-    /// `Findings` if there are any, or else `Fine`.
+    /// Returns `Findings` if the command found a problem or a difference.
     pub const fn findings(are_there: bool) -> Self {
         if are_there { Self::Findings } else { Self::Fine }
     }
 }
 
-/// A finding that ends a command: it could do its work, and this is the result.
+/// A finding that stops a command, such as a missing pod. The exit code is 1, because the command itself did not fail.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Finding(pub String);
 
-/// The exit code of a command's result. Writes an error to standard error.
+/// Returns the exit code for a command's result, and prints an error on standard error.
 pub fn code(done: anyhow::Result<Outcome>) -> ExitCode {
     ExitCode::from(match done {
         Ok(Outcome::Fine) => 0,

@@ -1,13 +1,14 @@
-//! The history of an object for people: one line per change.
+//! Formats the history of an object as text: one line per change.
 
 use headgate::journal::{report::Past, sentence::clock};
 
-/// The history of one object, indented, and a note about what the replica cannot know. Empty if nothing is known.
+/// Returns the history of one object as indented lines. The last line states which part of the history the replica does
+/// not know.
 pub fn past(past: &Past) -> Vec<String> {
     let mut lines = Vec::new();
     let mut uid = None;
     for entry in &past.entries {
-        // A new pod of a StatefulSet has the name of the previous one.
+        // A new pod of a StatefulSet has the same name as its predecessor, but another UID.
         if uid.is_some_and(|uid| uid != &entry.uid) {
             lines.push(format!("  another pod with this name, UID {}", entry.uid));
         }

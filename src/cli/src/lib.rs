@@ -66,17 +66,18 @@ enum Command {
     Run(Box<Run>),
     /// Run the controller of IngressDaemonSets until SIGTERM
     ///
-    /// It creates, rolls out and deletes their pods. It is a separate program with its own permissions.
+    /// The controller creates, rolls out and deletes the pods of IngressDaemonSets. The controller of IngressDaemonSets
+    /// is a separate program with its own permissions.
     #[command(after_help = "Example:\n  headgate daemonsets --namespaces=ingress")]
     Daemonsets(Box<Daemonsets>),
     /// Manage the webhook's certificate, path and configurations until SIGTERM
     ///
-    /// It is a separate program with its own permissions: one Secret and two webhook configurations.
+    /// `headgate certificates` has its own permissions, for one Secret and two webhook configurations.
     #[command(after_help = "Example:\n  headgate certificates --webhook-cert-lifetime=720h")]
     Certificates(Box<Certificates>),
     /// Evict a pod, or the pods of a node, and show what each waits for
     ///
-    /// It does not evict pods of DaemonSets.
+    /// The command does not evict pods of DaemonSets.
     #[command(after_help = "Example:\n  headgate drain node/ip-10-0-1-23 --daemonsets")]
     Drain(Drain),
     /// Print the CustomResourceDefinitions
@@ -90,9 +91,9 @@ enum Command {
     },
     /// Explain why a pod is or is not a target
     ///
-    /// It shows bindings, target health, the readiness gate, the hold, the next step and the history. For a Service, a
-    /// TargetBinding, an IngressDaemonSet or a node, it shows this for each pod. Exit code 1: the object does not exist and has
-    /// no history; 2: failure.
+    /// The command shows bindings, target health, readiness gate, hold, next step and history. For a Service, a
+    /// TargetBinding, an IngressDaemonSet or a node, the command explains each pod. Exit code 1: the object does not
+    /// exist and has no history; 2: failure.
     #[command(after_help = "Example:\n  headgate explain --namespace shop web-6d4b75cb6d-hx2x9")]
     Explain(Explain),
     /// Show current problems and target counts per target group and zone
@@ -100,9 +101,9 @@ enum Command {
     /// The most severe problem comes first. Exit code 0: a leader answered; 2: failure.
     #[command(after_help = "Example:\n  headgate status --watch")]
     Status(Status),
-    /// Open a live page in your browser until Ctrl-C
+    /// Show a live page in your browser until Ctrl-C
     ///
-    /// It shows target groups by zone, the history of each target, problems, and the journal.
+    /// The page shows target groups by zone, the history of each target, problems, and the journal.
     #[command(after_help = "Example:\n  headgate ui --no-browser --port 8082")]
     Ui(Ui),
     /// Compare desired and actual targets in each target group
@@ -112,14 +113,15 @@ enum Command {
     Diff(Diff),
     /// Find misconfigurations and risks
     ///
-    /// It checks the cluster, the webhooks, pods, AWS and Services, and changes nothing. Exit code 0: no error; 1:
-    /// errors; 2: failure.
+    /// The command checks the cluster, the webhooks, pods, AWS and Services, and changes nothing. Exit code 0: no
+    /// error; 1: errors; 2: failure.
     #[command(after_help = "Example:\n  headgate doctor --namespace shop")]
     Doctor(Doctor),
     /// Uninstall Headgate from the cluster
     ///
-    /// It opens waiting readiness gates, removes Headgate's finalizers and lists what remains. Targets remain, unless you pass
-    /// --remove-targets. First scale `headgate run` to 0, or pass --stop. You can run it again.
+    /// The command opens waiting readiness gates, removes Headgate's finalizers and lists the remaining objects.
+    /// Targets remain registered unless you pass --remove-targets. First scale `headgate run` to 0, or pass --stop. You
+    /// can repeat the command.
     #[command(after_help = "Example:\n  headgate uninstall --stop=headgate")]
     Uninstall(Uninstall),
     /// Migrate from another controller without a gap, or back
@@ -127,22 +129,22 @@ enum Command {
     Migrate(Migrate),
 }
 
-/// The command line. If kubectl calls the program as a plugin through a link `kubectl-headgate`, the usage text shows
-/// that name.
+/// Returns the command line. If kubectl runs the program as a plugin (`kubectl-headgate`), the usage text shows
+/// `kubectl headgate`.
 fn called_as(program: Option<&OsStr>) -> clap::Command {
     let name = program.and_then(|path| Path::new(path).file_name());
     let command = grouped(Cli::command());
     if name == Some(OsStr::new("kubectl-headgate")) { command.bin_name("kubectl headgate") } else { command }
 }
 
-/// The groups of commands in the help. clap has no groups of commands.
+/// The groups of commands in the help text. clap itself has no groups of commands.
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Servers", &["run", "daemonsets", "certificates"]),
     ("Look and act", &["status", "explain", "diff", "doctor", "drain", "ui"]),
     ("Set up and remove", &["migrate", "uninstall", "crd", "completion"]),
 ];
 
-/// Lists the commands of the program in groups.
+/// Lists the commands in groups in the help text.
 fn grouped(command: clap::Command) -> clap::Command {
     let line = |name: &&str| {
         let inner = command.find_subcommand(name)?;
@@ -163,7 +165,7 @@ fn grouped(command: clap::Command) -> clap::Command {
     command.help_template(template)
 }
 
-/// The help of a server with all flags, including those for special cases.
+/// Prints the help text of a server command with all flags, including hidden flags.
 fn help_all(command: &str) -> anyhow::Result<Outcome> {
     let all = Cli::command();
     let server = all.find_subcommand(command).context("there is no such command")?;
@@ -210,7 +212,7 @@ fn crd() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// kube and the AWS client share one TLS provider. If none were installed, rustls would have to guess.
+/// Installs the TLS provider that kube and the AWS client share. Without an installed provider, rustls chooses one.
 fn install_tls() -> anyhow::Result<()> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()

@@ -1,4 +1,4 @@
-//! Properties of the command line.
+//! Property tests of the command line.
 
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 
@@ -12,7 +12,7 @@ use proptest::{
 
 use crate::{Cli, arguments::explain::object, explain::command::Object};
 
-/// The number of cases per property.
+/// The number of values that each property is checked with.
 const CASES: u32 = 400;
 
 /// Checks the property with [`CASES`] values.
@@ -24,12 +24,12 @@ fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestC
     }
 }
 
-/// Texts that match a regular expression.
+/// Generates texts that match a regular expression.
 fn text(pattern: &str) -> impl Strategy<Value = String> + use<> {
     string_regex(pattern).unwrap()
 }
 
-/// Any text: a short one of any characters, a nearly valid one, or a very long one.
+/// Generates any text: short, almost valid, or very long.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => text(r"\PC{0,40}"),
@@ -39,7 +39,7 @@ fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// All flags of all commands.
+/// Returns all flags of all commands.
 fn flags() -> Vec<String> {
     let mut flags = Vec::new();
     for command in Cli::command().get_subcommands() {

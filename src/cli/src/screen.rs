@@ -1,20 +1,21 @@
-//! The output of the commands.
+//! Filters control characters from the output of all commands.
 //!
-//! Users who may edit only one namespace wrote parts of it, and people with more permissions read it in their
-//! terminals. It must therefore not move the cursor or change earlier output.
+//! Users with access to only one namespace wrote parts of the output, and administrators read the output in a terminal.
+//! Text from users must not move the cursor or change earlier output.
 
 use std::io::{Result, Stdout, Write, stdout};
 
 use headgate_core::model::excerpt::shown;
 
-/// Standard output without control characters, except line breaks and tabs. [`CLEAR`] passes if it is written alone.
+/// Standard output without control characters. Line breaks and tabs remain. [`CLEAR`] also passes if one call writes
+/// only [`CLEAR`].
 #[derive(Debug)]
 pub struct Screen<W = Stdout>(W);
 
-/// Clears the terminal.
+/// The escape sequence that clears the terminal.
 pub const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// Standard output.
+/// Returns filtered standard output.
 pub fn screen() -> Screen {
     Screen(stdout())
 }

@@ -1,6 +1,5 @@
-//! `headgate ui`: opens the page in a browser, through ports that the API server forwards to the leader with the user's
-//! own permissions. Each connection of the browser gets its own port to the present leader. Other users of the machine
-//! get no access ([`door`]).
+//! `headgate ui`: opens the page in a browser. The API server forwards each connection of the browser to the current
+//! leader, with the user's own permissions. Other users of the machine have no access to the page ([`door`]).
 
 mod door;
 
@@ -20,13 +19,12 @@ use tokio::{
 use self::door::{Door, Knock};
 use crate::explain::reach::Way;
 
-/// The first request of a connection must arrive within this time.
+/// The timeout for the first request of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The options of `headgate ui`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The way to Headgate.
+    /// How to connect to Headgate.
     pub way: Way,
     /// The local port. 0: a free port.
     pub port: u16,
@@ -34,19 +32,19 @@ pub struct Options {
     pub browser: bool,
 }
 
-/// Serves the page on loopback until Ctrl-C, and prints its address on `out`.
+/// Serves the page on loopback until Ctrl-C, and prints the page's address on `out`.
 ///
 /// # Errors
-/// No replica leads, or the port is not available.
+/// No replica is the leader, or the port is not available.
 pub async fn ui(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     if let Some(address) = options.way.address {
-        // The user named an address, so no cluster is needed.
+        // The user set an address, so the command needs no cluster.
         options.way.ask(None, "/debug/leader").await?;
         return show(&format!("http://{address}/"), options.browser, out);
     }
     let client =
         options.way.cluster().await?.context("no Kubernetes configuration. Set --kubeconfig or --address")?;
-    // Fails now, and not in the browser, if Headgate cannot be reached.
+    // If Headgate is not reachable, the command fails here and not later in the browser.
     options.way.ask(Some(&client), "/debug/leader").await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).await.with_context(|| {
         format!("cannot listen on port {} of loopback. Set --port to a free one", options.port)
@@ -70,7 +68,7 @@ fn show(url: &str, browser: bool, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a URL like the desktop does.
+/// Opens a URL in the default browser of the desktop.
 fn open(url: &str) -> std::io::Result<()> {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let quiet = Command::new(program)
@@ -82,7 +80,8 @@ fn open(url: &str) -> std::io::Result<()> {
     quiet.map(|_| ())
 }
 
-/// Accepts a connection, or answers it. Returns what was read from it.
+/// Checks whether the browser may connect. Returns the bytes that the function has already read, or answers the request
+/// and returns `None`.
 async fn enters(browser: &mut TcpStream, door: &Door) -> Option<Vec<u8>> {
     let head = timeout(PATIENCE, door::head(browser)).await.ok()?.ok()??;
     match door.knock(&String::from_utf8_lossy(&head)) {
@@ -108,7 +107,7 @@ async fn forward(listener: TcpListener, door: Arc<Door>, way: Arc<Way>, client: 
             let forwarded = async {
                 let mut headgate = way.connect(&client).await?;
                 headgate.write_all(&head).await?;
-                // If one side closes, both are closed.
+                // If one side closes the connection, the other side is closed too.
                 let _ = copy_bidirectional(&mut browser, &mut headgate).await;
                 anyhow::Ok(())
             };

@@ -1,14 +1,15 @@
-//! `headgate uninstall`: removes Headgate so that nothing in the cluster waits for it.
+//! `headgate uninstall`: removes Headgate without blocking any object in the cluster.
 //!
 //! The steps are:
 //!
 //! 1. Stop Headgate, if requested.
-//! 2. Empty the webhook configurations, so that no new pod gets a readiness gate.
-//! 3. Open the readiness gates that wait.
-//! 4. Keep the targets in Headgate's ledgers, or deregister them if requested. Foreign targets always remain.
-//! 5. Remove finalizers.
+//! 2. Empty the webhook configurations, so that new pods get no readiness gate.
+//! 3. Open all closed readiness gates.
+//! 4. Keep or deregister the targets in Headgate's ledgers, as requested. Foreign targets always remain.
+//! 5. Remove Headgate's finalizers.
 //!
-//! The command prints what remains. Each step can be repeated, and a step that fails does not prevent the others.
+//! The command prints which objects and targets remain. You can repeat each step. If a step fails, the command still
+//! runs the other steps.
 
 mod targets;
 mod webhooks;
@@ -41,39 +42,38 @@ use kube::{
 use serde_json::json;
 use tokio::time::Instant;
 
-/// The options of `headgate uninstall`.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The cluster.
     pub which: client::Which,
     /// The managed namespaces.
     pub serves: Serves,
-    /// Headgate's own namespace. `None`: [`client::own_namespace`].
+    /// Headgate's own namespace. `None`: the default of [`client::own_namespace`].
     pub own_namespace: Option<String>,
     /// The name of the Lease.
     pub lease: String,
     /// The name of the webhook configurations. `None`: the name of the Lease.
     pub webhook_configuration: Option<String>,
-    /// Whether to only open the readiness gates that wait.
+    /// Whether to only open the closed readiness gates.
     pub only_gates: bool,
-    /// Whether to deregister Headgate's targets. If not, they remain.
+    /// Whether to deregister Headgate's targets. By default, the targets remain.
     pub remove_targets: bool,
-    /// Whether to continue while a Headgate runs.
+    /// Whether to continue even if a Headgate replica still runs.
     pub force: bool,
-    /// The Deployment of `headgate run` to scale to 0 first.
+    /// The Deployment of `headgate run` to scale to 0 first. `None`: no Deployment is scaled.
     pub stop: Option<String>,
 }
 
-/// How long to wait for the Deployment's pods: they have 30 s, and Headgate needs 5 s of them.
+/// The timeout for the deletion of the Deployment's pods. The pods' grace period is 30 s, of which Headgate needs 5 s.
 const STOP: Duration = Duration::from_secs(120);
-/// The Lease counts as free if it had no holder for this long. Kubelets stop the pods of a Deployment at slightly
+/// The Lease counts as released after it had no holder for this long. Kubelets stop the pods of a Deployment at
 /// different times.
 const RELEASED: Duration = Duration::from_secs(5);
 
-/// Uninstalls Headgate, and prints on `out` what it did and what remains.
+/// Uninstalls Headgate. Prints on `out` which changes were made, and which objects and targets remain.
 ///
 /// # Errors
-/// A Headgate still runs, or a step failed. The other steps were still tried.
+/// A Headgate replica still runs, or a step failed. A failed step does not prevent the other steps.
 pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = client::connect_to(&options.which).await?;
     let own = options.own_namespace.clone().unwrap_or_else(client::own_namespace);
@@ -115,7 +115,8 @@ pub async fn uninstall(options: Options, out: &mut impl Write) -> anyhow::Result
     Ok(())
 }
 
-/// Scales the Deployment to 0 and waits until it counts no pods. Terminating pods do not count.
+/// Scales the Deployment to 0 and waits until its status counts no replicas. The status does not count terminating
+/// pods.
 async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let none = Patch::Merge(json!({"spec": {"replicas": 0}}));
@@ -151,7 +152,8 @@ async fn stop(client: &Client, namespace: &str, name: &str, out: &mut impl Write
     }
 }
 
-/// Checks that no Headgate runs, which would undo the steps, and that the last one managed the same namespaces.
+/// Checks that no Headgate replica runs, because a replica would revert the steps. The last leader must have managed
+/// the same namespaces.
 async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyhow::Result<()> {
     let (name, asked) = (&*options.lease, options.serves.to_string());
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
@@ -173,7 +175,7 @@ async fn may_leave(client: &Client, namespace: &str, options: &Options) -> anyho
     }
 }
 
-/// The present holder of the Lease, or one that renewed it recently.
+/// Returns the holder of the Lease, unless the holder has not renewed the Lease for two lease durations.
 fn holder(lease: &Lease) -> Option<&str> {
     let spec = lease.spec.as_ref()?;
     let duration =
@@ -183,8 +185,8 @@ fn holder(lease: &Lease) -> Option<&str> {
     spec.holder_identity.as_deref().filter(|holder| !holder.is_empty() && age < duration * 2)
 }
 
-/// Waits until the Lease has no holder. A leader releases it when it stops, and a replica that is not stopped yet may
-/// acquire it in between.
+/// Waits until the Lease remains released. A stopping leader releases the Lease, but another replica that still runs
+/// may then acquire the Lease.
 async fn wait_released(client: &Client, namespace: &str, name: &str) -> anyhow::Result<()> {
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let end = Instant::now() + STOP;
@@ -201,7 +203,8 @@ async fn wait_released(client: &Client, namespace: &str, name: &str) -> anyhow::
     Ok(())
 }
 
-/// Removes the finalizer of every TargetBinding, and deletes those that Headgate made. Returns their number.
+/// Removes Headgate's finalizer from every TargetBinding, and deletes each TargetBinding that Headgate created. Returns
+/// the number of TargetBindings.
 async fn free_bindings(
     client: &Client,
     namespaces: Option<&[String]>,
@@ -212,7 +215,7 @@ async fn free_bindings(
         let mut all = Vec::new();
         match each(&api, |object| all.push(object)).await {
             Ok(()) => {}
-            // The kind is not installed.
+            // The CRD is not installed.
             Err(error) if is_not_found(&error) => return Ok(0),
             Err(error) => return Err(error),
         }

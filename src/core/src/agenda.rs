@@ -1,10 +1,10 @@
-//! A queue of items with due times, most often of pods and when to examine each of them next.
+//! A queue of items with due times. Most queues hold pods, each with the time of its next check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::model::{Moment, ObjectKey};
 
-/// Items in the order of their due times.
+/// A queue of items in the order of their due times.
 #[derive(Clone, Debug)]
 pub struct Agenda<T = Moment, K = ObjectKey> {
     due: BTreeMap<K, T>,
@@ -18,7 +18,7 @@ impl<T, K> Default for Agenda<T, K> {
 }
 
 impl<T: Copy + Ord, K: Clone + Ord> Agenda<T, K> {
-    /// Sets when the item is due. `None`: not before its next event.
+    /// Sets the due time of an item. `None`: removes the item from the queue.
     pub fn put(&mut self, what: &K, due: Option<T>) {
         if let Some(before) = self.due.remove(what) {
             self.in_order.remove(&(before, what.clone()));
@@ -29,31 +29,31 @@ impl<T: Copy + Ord, K: Clone + Ord> Agenda<T, K> {
         }
     }
 
-    /// Makes the item due at this time, unless it is due earlier.
+    /// Makes the item due at this time, unless the item is already due earlier.
     pub fn hasten(&mut self, what: &K, due: T) {
         if self.when(what).is_none_or(|before| before > due) {
             self.put(what, Some(due));
         }
     }
 
-    /// When the item is due.
+    /// The due time of this item.
     pub fn when(&self, what: &K) -> Option<T> {
         self.due.get(what).copied()
     }
 
-    /// When the first item is due.
+    /// The due time of the first item.
     pub fn next_due(&self) -> Option<T> {
         self.in_order.first().map(|(due, _)| *due)
     }
 
-    /// Takes the first item.
+    /// Removes and returns the first item.
     pub fn pop(&mut self) -> Option<K> {
         let (_, first) = self.in_order.pop_first()?;
         self.due.remove(&first);
         Some(first)
     }
 
-    /// Takes the first item that is due by now.
+    /// Removes and returns the first item if it is due at `now`.
     pub fn take(&mut self, now: T) -> Option<K> {
         self.next_due().filter(|due| *due <= now).and_then(|_| self.pop())
     }

@@ -6,17 +6,18 @@ use backon::{BackoffBuilder, ExponentialBackoff, ExponentialBuilder};
 
 use crate::model::Moment;
 
-/// The backoff of one kind of call of one target group, so that failures of one group never delay others.
+/// The backoff of one kind of call to one target group. Failures of one group never delay calls to other groups.
 #[derive(Debug)]
 pub struct Backoff {
     builder: ExponentialBuilder,
     steps: Option<ExponentialBackoff>,
-    /// The number of steps taken.
+    /// The number of failures since the last success.
     taken: usize,
     until: Moment,
 }
 
-/// The steps cannot be cloned. They are drawn again from the same seed, so both values continue with the same steps.
+/// The iterator of delays cannot be cloned. A clone of the backoff rebuilds the iterator from the same seed and skips
+/// the delays that the original has used.
 impl Clone for Backoff {
     fn clone(&self) -> Self {
         let mut steps = self.steps.as_ref().map(|_| self.builder.build());
@@ -28,8 +29,8 @@ impl Clone for Backoff {
 }
 
 impl Backoff {
-    /// Waits `first` after the first failure, and twice the previous time after each further one, up to `cap`. Each
-    /// wait gets jitter of up to its own length, drawn from `seed`.
+    /// The delay is `first` after the first failure, doubles with each further failure, and is at most `cap`. Each
+    /// delay gets random jitter of up to its own length, from `seed`.
     pub fn new(first: Duration, cap: Duration, seed: u64) -> Self {
         let builder = ExponentialBuilder::new()
             .with_min_delay(first)
@@ -41,17 +42,17 @@ impl Backoff {
         Self { builder, steps: None, taken: 0, until: Moment::START }
     }
 
-    /// Whether the wait, if any, is over.
+    /// Whether the current delay, if any, has passed.
     pub fn is_over(&self, now: Moment) -> bool {
         self.until <= now
     }
 
-    /// When the wait is over.
+    /// The time at which the current delay ends.
     pub const fn until(&self) -> Moment {
         self.until
     }
 
-    /// Records a failed call, which lengthens the wait.
+    /// Records a failed call and starts the next delay.
     pub fn failed(&mut self, now: Moment) {
         let steps = self.steps.get_or_insert_with(|| self.builder.build());
         self.taken += 1;
@@ -60,7 +61,7 @@ impl Backoff {
         }
     }
 
-    /// Records a successful call: the next failure waits for the first step again.
+    /// Records a successful call and resets the backoff: after the next failure, the delay is `first`.
     pub fn succeeded(&mut self) {
         (self.steps, self.taken) = (None, 0);
         self.until = Moment::START;

@@ -1,24 +1,26 @@
-//! The safety check of watched objects. If most objects of a kind disappear, Headgate believes it only after a second
-//! list confirms it.
+//! The safety check of watched objects. If most objects of a kind disappear, Headgate waits until a second list
+//! confirms their deletion.
 //!
-//! A list or a watch may be wrong: an API server may have lost data, or a proxy may use another API server. Headgate
-//! believes the deletion of one object at once. If more than half of the objects disappear, and at least two, it waits
-//! for another list without them, or for a time without a contrary report.
+//! A list or a watch can be wrong: an API server may have lost data, or a misrouted proxy may query another API server.
+//! Headgate accepts the deletion of one object immediately. If more than half of the objects disappear, and at least
+//! two, Headgate waits for a second list that also lacks these objects. Without a second list, Headgate accepts the
+//! deletions after a timeout.
 //!
 //! ```text
-//!  a list lacks an object      ──► deleted; if most objects are missing: doubted, and asks for a list
-//!  a watch reports a deletion  ──► deleted, if no other object disappeared within a moment
-//!                                  held, if others disappeared a moment ago, because most may follow
-//!                                  doubted with all held ones, if most disappear; asks for a list
-//!  a list or watch contains it ──► exists, and nothing is in doubt
-//!  the next list lacks it, or its time is over ──► deleted
+//!  a list lacks an object      ──► deleted; if most objects are missing: doubted, and a new list is requested
+//!  a watch reports a deletion  ──► deleted, if no other object disappeared within 3 s
+//!                                  withheld, if other objects disappeared within 3 s, because most may follow
+//!                                  doubted with all withheld objects, if most disappear; a new list is requested
+//!  a list or watch contains it ──► exists, and is no longer doubted
+//!  the next list lacks it, or the timeout has passed ──► deleted
 //! ```
 //!
-//! * **Owns** the objects that are reported as deleted and not believed yet; how many disappeared a moment ago.
-//! * **Guarantees.** A wrong report removes at most one existing object, or half of the objects of a list. A true
-//!   report takes effect after the patience at the latest.
-//! * **Assumes** that a request for a list is carried out, and that an object is kept until it is [`Becomes::Gone`].
-//! * **Caveat.** Two wrong lists in a row are believed.
+//! * **Owns** the objects whose reported deletion is not accepted yet, and the deletions that were accepted within the
+//!   last 3 s.
+//! * **Guarantees.** A wrong list removes at most half of the existing objects, or one object. A wrong watch event
+//!   removes at most one object. Headgate accepts a correct report within the timeout.
+//! * **Assumes** that the caller requests each list, and keeps an object until the object is [`Becomes::Gone`].
+//! * **Caveat.** Headgate accepts two wrong lists in a row.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,26 +30,26 @@ use std::{
 
 use crate::model::{Moment, ObjectKey, Scope};
 
-/// The end of a single object is always believed, because objects are created and deleted normally.
+/// Headgate always accepts the deletion of a single object, because single deletions are normal.
 const FEWEST: usize = 2;
 
-/// Deletions within this time of each other may be one mistake.
+/// Several deletions within this time may come from the same wrong source.
 pub const MOMENT: Duration = Duration::from_secs(3);
 
-/// Whether `lost` of `all` objects are too many to believe their end at once.
+/// Whether the deletion of `lost` of `all` objects needs a confirmation.
 pub const fn is_most(lost: usize, all: usize) -> bool {
     lost >= FEWEST && 2 * lost > all
 }
 
-/// All of `missing` if they are most of `all`. If not, none.
+/// Returns the `missing` objects if their deletion needs a confirmation. If not, returns an empty set.
 pub fn most_of<K: Ord + Clone>(missing: &[K], all: usize) -> BTreeSet<K> {
     let most = if is_most(missing.len(), all) { missing } else { &[] };
     most.iter().cloned().collect()
 }
 
-/// An object in a namespace, or a cluster-scoped one, such as a node or namespace.
+/// A namespaced object, or a cluster-scoped object such as a node or a namespace.
 pub trait Placed: Ord + Clone {
-    /// Its namespace.
+    /// The namespace of the object; empty for a cluster-scoped object.
     fn namespace(&self) -> &str;
 }
 
@@ -63,36 +65,36 @@ impl Placed for Arc<str> {
     }
 }
 
-/// The believed state of an object.
+/// The state that Headgate assumes for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Becomes {
-    /// It is deleted.
+    /// The object is deleted.
     Gone,
-    /// It may be deleted. It counts as existing until a list confirms the deletion, or for a limited time.
+    /// The object may be deleted. Headgate treats the object as existing until a list confirms the deletion or a
+    /// timeout passes.
     Doubted,
-    /// It exists.
+    /// The object exists.
     There,
 }
 
-/// An object that was reported as deleted and still counts as existing.
+/// An object whose deletion was reported but not accepted yet.
 #[derive(Clone, Copy, Debug)]
 struct Withheld {
     until: Moment,
-    /// Whether most objects are reported as deleted. If not, other objects disappeared a moment ago.
+    /// Whether most objects were reported as deleted. `false`: only some objects disappeared within the last 3 s.
     doubted: bool,
 }
 
 /// The safety check of one kind of object. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Brake<K> {
-    /// The maximum time of a doubt. Zero: every report is believed.
+    /// The timeout after which Headgate accepts a doubted deletion. Zero: Headgate accepts every deletion immediately.
     patience: Duration,
     withheld: BTreeMap<K, Withheld>,
-    /// The deletions that were believed a moment ago.
+    /// The deletions that were accepted within the last 3 s.
     believed: BTreeMap<K, Moment>,
-    /// The scopes that have been listed.
     scopes: BTreeSet<Scope>,
-    /// The scope to list again.
+    /// The scope for which a new list is needed.
     asks: Option<Scope>,
 }
 
@@ -103,7 +105,7 @@ impl<K> Default for Brake<K> {
 }
 
 impl<K> Brake<K> {
-    /// A safety check without doubts. Each doubt lasts at most `patience`.
+    /// Creates a safety check without doubted objects. `patience`: the maximum duration of a doubt.
     pub const fn new(patience: Duration) -> Self {
         Self {
             patience,
@@ -114,20 +116,20 @@ impl<K> Brake<K> {
         }
     }
 
-    /// When [`Self::pass`] has something to do.
+    /// The time at which [`Self::pass`] next accepts a deletion.
     pub fn next_due(&self) -> Option<Moment> {
         self.withheld.values().map(|withheld| withheld.until).min()
     }
 
-    /// The scope to list again, if any. Each is returned once.
+    /// Returns the scope for which a new list is needed, and clears the request.
     pub const fn take_asks(&mut self) -> Option<Scope> {
         self.asks.take()
     }
 }
 
 impl<K: Placed> Brake<K> {
-    /// A list of `scope` does not contain these objects. `most`: the ones that are too many to believe at once. Returns
-    /// the believed state of each, and the doubted objects that exist.
+    /// Handles a list of `scope` that lacks the `missing` objects. `most`: the objects whose deletion needs a
+    /// confirmation. Returns the new state of each missing object, and of each doubted object that exists.
     pub fn listed(
         &mut self,
         scope: &Scope,
@@ -144,7 +146,7 @@ impl<K: Placed> Brake<K> {
         }
         let mut all = Vec::new();
         for key in missing {
-            // The second report is believed.
+            // A second list confirms the deletion.
             let becomes = if before.remove(&key).is_some() || !most.contains(&key) || self.patience.is_zero()
             {
                 Becomes::Gone
@@ -159,8 +161,8 @@ impl<K: Placed> Brake<K> {
         all
     }
 
-    /// A watch reports this object as deleted. `known`: all objects that exist, or count as existing. Returns the
-    /// believed state of each changed object.
+    /// Handles a deletion that a watch reports. `known`: all objects that Headgate treats as existing. Returns the new
+    /// state of each changed object.
     pub fn deleted<'a>(
         &mut self,
         key: &K,
@@ -199,7 +201,7 @@ impl<K: Placed> Brake<K> {
         Vec::new()
     }
 
-    /// Starts to doubt these objects. Returns those that were not doubted before.
+    /// Marks these objects as doubted. Returns the objects that were not doubted before.
     fn doubt(&mut self, keys: impl Iterator<Item = K>, seen: Moment) -> Vec<(K, Becomes)> {
         let until = seen + self.patience;
         let mut all = Vec::new();
@@ -212,13 +214,13 @@ impl<K: Placed> Brake<K> {
         all
     }
 
-    /// Records that this object exists. Returns whether it was doubted.
+    /// Records that this object exists. Returns whether the object was doubted.
     pub fn shows(&mut self, key: &K) -> bool {
         self.believed.remove(key);
         self.withheld.remove(key).is_some_and(|withheld| withheld.doubted)
     }
 
-    /// Ends the doubts whose time is over: these objects are deleted.
+    /// Returns the objects whose timeout has passed. Headgate now treats these objects as deleted.
     pub fn pass(&mut self, now: Moment) -> Vec<K> {
         let over = self.withheld.iter().filter(|(_, withheld)| withheld.until <= now);
         let over: Vec<K> = over.map(|(key, _)| key.clone()).collect();
@@ -228,7 +230,7 @@ impl<K: Placed> Brake<K> {
         over
     }
 
-    /// When the doubt about this object ends.
+    /// The time at which the doubt about this object ends.
     pub fn doubted_until(&self, key: &K) -> Option<Moment> {
         self.withheld.get(key).filter(|withheld| withheld.doubted).map(|withheld| withheld.until)
     }
@@ -245,7 +247,7 @@ mod tests {
         Moment::after_start(Duration::from_secs(seconds))
     }
 
-    /// The watched objects, and the believed ones.
+    /// The watched objects, and the objects that Headgate treats as existing.
     struct Watched {
         brake: Brake<Arc<str>>,
         there: BTreeSet<Arc<str>>,

@@ -1,8 +1,7 @@
-//! The decisions of Headgate: which pods should be targets of which target groups, what was sent to AWS, and which call
-//! is due next.
+//! The decisions of Headgate: which pods should be targets of which target groups, and which call to AWS is due next.
 //!
-//! Everything here is pure and synchronous: no I/O, no clock, no async. The inputs are the time as a [`Moment`] and
-//! events as [`Input`]s. The outputs are the next actions as [`Effect`]s:
+//! The core is pure and synchronous: no I/O, no clock, no async. The inputs are the time as a [`Moment`] and events as
+//! [`Input`]s. The outputs are the next actions as [`Effect`]s:
 //!
 //! ```text
 //!   watch event ──► Index ──► Registrations ──► Calls ──► Effect::Send ──► AWS
@@ -12,13 +11,13 @@
 //!                     └───────────────── Input::Answered ◄──────────────────┘
 //! ```
 //!
-//! * a pod's deletion enters at [`Engine::step`] as [`Input::Pod`],
+//! * [`Engine::step`] receives the deletion of a pod as [`Input::Pod`],
 //! * `index/verdict.rs` decides whether the pod should still be a target,
-//! * the engine emits the call as [`Effect::Send`], ordered by token buckets.
+//! * the engine emits the call as [`Effect::Send`]; token buckets decide the order of calls.
 //!
-//! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler
-//! enforces the rule. `headgate-daemonset`, which decides about IngressDaemonSets, uses [`model`] and the safety check.
-//! Nothing here depends on it.
+//! The crate has no dependency on an async runtime, a Kubernetes client or the AWS SDK, so the compiler prevents I/O in
+//! the core. The crate `headgate-daemonset`, which decides about IngressDaemonSets, uses [`model`] and the safety
+//! check. The core does not depend on `headgate-daemonset`.
 
 mod agenda;
 mod backoff;

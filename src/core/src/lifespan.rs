@@ -1,17 +1,18 @@
-//! How long a pod runs after its deletion, and whether that is enough for its load balancers.
+//! How long a pod runs after its deletion, and whether this time is long enough for its load balancers.
 //!
-//! Kubernetes runs the `preStop` of each container first and then sends SIGTERM. It kills the container when the
-//! grace period of the pod is over, also during its `preStop`.
+//! Kubernetes first runs the `preStop` hook of each container and then sends SIGTERM. Kubernetes kills the container
+//! when the pod's grace period has passed, even if its `preStop` hook is still running.
 
 use crate::model::{
     Cause, HoldWanted,
     lifespan::{Lifespan, PreStop},
 };
 
-/// The grace period that Kubernetes uses without `terminationGracePeriodSeconds`.
+/// The grace period of a pod without `terminationGracePeriodSeconds`.
 pub const DEFAULT_GRACE: u32 = 30;
 
-/// Whether the pod runs long enough: the reason, and a sentence that tells what to set.
+/// Decides whether the pod runs long enough after its deletion. Returns the reason, and a sentence that states which
+/// setting to change.
 pub fn judge(pod: &Lifespan, wanted: HoldWanted) -> (Cause, String) {
     let HoldWanted { seconds: wanted, bound } = wanted;
     if wanted == 0 {

@@ -1,8 +1,8 @@
-//! Non-empty sets by key.
+//! A map from keys to non-empty sets of values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The values of each key. No key has an empty set.
+/// The values of each key. A key without values is not in the map.
 #[derive(Clone, Debug)]
 pub struct Multimap<K, V>(BTreeMap<K, BTreeSet<V>>);
 
@@ -13,12 +13,11 @@ impl<K, V> Default for Multimap<K, V> {
 }
 
 impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
-    /// Adds a value to a key.
     pub fn put(&mut self, key: &K, value: &V) {
         self.0.entry(key.clone()).or_default().insert(value.clone());
     }
 
-    /// Removes a value from a key.
+    /// Removes a value from the set of a key.
     pub fn take(&mut self, key: &K, value: &V) {
         let Some(values) = self.0.get_mut(key) else { return };
         values.remove(value);
@@ -27,17 +26,15 @@ impl<K: Clone + Ord, V: Clone + Ord> Multimap<K, V> {
         }
     }
 
-    /// The values of a key.
     pub fn of<'a>(&'a self, key: &K) -> impl Iterator<Item = &'a V> + use<'a, K, V> {
         self.0.get(key).into_iter().flatten()
     }
 
-    /// Whether the key has any value.
+    /// Whether the key has at least one value.
     pub fn has(&self, key: &K) -> bool {
         self.0.contains_key(key)
     }
 
-    /// The number of keys.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.len()

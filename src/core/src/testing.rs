@@ -1,4 +1,4 @@
-//! Small builders for the tests of the core.
+//! Builders of objects for the tests of the core.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -14,7 +14,7 @@ use crate::model::{
 /// The namespace of all test objects.
 pub const NAMESPACE: &str = "shop";
 
-/// A pod of the app `web`, running at 10.0.0.`last`.
+/// Builds a running pod of the app `web` at 10.0.0.`last`.
 #[derive(Clone)]
 pub struct PodBuilder(PodFacts);
 
@@ -83,12 +83,12 @@ impl PodBuilder {
         self.0.readiness = Readiness { containers: true, gates: true };
         self
     }
-    /// The pod has Headgate's readiness gate with this state.
+    /// Gives the pod Headgate's readiness gate in this state.
     pub fn gated(mut self, shown: Shown) -> Self {
         self.0.gate = Some(Box::new(GateFacts { shown, ..GateFacts::default() }));
         self
     }
-    /// The readiness gate is open because the health of its targets could not be read.
+    /// Opens the readiness gate with the reason that the health of its targets was unreadable.
     pub fn unread(mut self) -> Self {
         self.0.gate.get_or_insert_default().unread = true;
         self
@@ -101,7 +101,7 @@ impl PodBuilder {
         self.0.node = Some(node.into());
         self
     }
-    /// The pod of a DaemonSet, which drain tools skip.
+    /// Makes the pod belong to a DaemonSet, whose pods drain tools skip.
     pub fn of_daemon_set(mut self) -> Self {
         self.0.passed_over.by_all = true;
         self
@@ -114,7 +114,7 @@ impl PodBuilder {
         (self.0.is_evicted, self.0.terminating) = (true, true);
         self
     }
-    /// Every container has a `preStop` sleep of this time, within this grace period.
+    /// Gives every container a `preStop` sleep of `sleeps` seconds, and the pod a grace period of `grace` seconds.
     pub fn sleeping(mut self, sleeps: u32, grace: u32) -> Self {
         (self.0.ending.sleeps, self.0.ending.grace) = (sleeps, grace);
         self
@@ -127,22 +127,22 @@ impl PodBuilder {
         self.0.terminating = true;
         self
     }
-    /// The pod terminates, and no container runs any more.
+    /// Makes the pod terminating, with no running container.
     pub fn stopped(mut self) -> Self {
         (self.0.terminating, self.0.stopped) = (true, true);
         self
     }
-    /// The status shows that the sandbox no longer exists.
+    /// Records in the status that the pod's sandbox no longer exists.
     pub fn without_sandbox(mut self) -> Self {
         self.0.has_sandbox = false;
         self
     }
-    /// The pod's annotation requests this hold.
+    /// Adds an annotation to the pod that requests this hold.
     pub fn held(mut self, hold: Hold) -> Self {
         self.0.hold = Some(hold);
         self
     }
-    /// The labels exceed their limit and were not read.
+    /// Marks the labels as unread because they exceed their limit.
     pub fn without_labels(mut self) -> Self {
         self.0.labels = Labels::default();
         self.0.beyond = [Excess { limit: &POD_LABELS, found: POD_LABELS.most + 1 }].into();
@@ -165,7 +165,7 @@ pub fn target(last: u8, port: u16) -> Target {
     Target::new(ip(last), port)
 }
 
-/// A Service that selects the app `web`.
+/// Builds a Service that selects the app `web`.
 #[derive(Clone)]
 pub struct ServiceBuilder(ServiceFacts);
 
@@ -203,7 +203,7 @@ impl ServiceBuilder {
         self.0.selector = pairs.iter().copied().collect();
         self
     }
-    /// The part of the Service that exceeds a limit and was not read.
+    /// Marks a part of the Service as unread because it exceeds this limit.
     pub fn beyond(mut self, limit: &'static Limit) -> Self {
         self.0.beyond = [Excess { limit, found: limit.most + 1 }].into();
         self

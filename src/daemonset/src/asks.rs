@@ -1,7 +1,7 @@
-//! Requests whose effect the watch does not show yet: created, deleted and evicted pods.
+//! Stores requests whose effect the watch does not show yet: created, deleted and evicted pods.
 //!
-//! A watch lags behind. A plan that only used the watch would repeat requests. It could create a second pod, or delete a
-//! second old pod before the watch shows the end of the first.
+//! A watch lags behind the API server. A plan that used only the watch would repeat requests. For example, the plan
+//! could create a second pod, or delete a second old pod before the watch shows the first deletion.
 //!
 //! ```text
 //!  Make ──► Asked ──► Unseen(uid) ──► the watch shows the pod, or its end
@@ -10,9 +10,9 @@
 //!             └────► rejected: forgotten
 //! ```
 //!
-//! * **Owns** these requests for one set.
-//! * **Guarantees.** The creation of a name is repeated until it is known whether the pod exists. A lost answer therefore
-//!   never leads to a second pod.
+//! * **Owns** the requests of one set.
+//! * **Guarantees.** The controller repeats the creation of a pod under the same name until it knows whether the pod
+//!   exists. A lost answer therefore never results in a second pod.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,34 +28,30 @@ use crate::model::{
     node::State,
 };
 
-/// After this time without news, a creation or deletion is sent again.
+/// The delay after which a creation or deletion with an unknown result is sent again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// The watch shows a created pod within this time, or never.
+/// The maximum time until the watch shows a created pod.
 const LAG: Duration = Duration::from_secs(60);
-/// A name that belongs to another pod is tried again after this time.
+/// The delay after which the controller tries a name again that belonged to another pod.
 const FOREIGN: Duration = Duration::from_secs(600);
-/// The watch shows a changed pod within this time.
+/// The maximum time until the watch shows a changed pod.
 const CHANGED: Duration = Duration::from_secs(1);
-/// A rejected eviction is retried after this time, like `kubectl drain` does.
+/// The delay after which a rejected eviction is sent again. `kubectl drain` uses the same delay.
 const EVICT_AGAIN: Duration = Duration::from_secs(5);
 
 /// A pod that is being created.
 #[derive(Clone, Debug)]
 pub struct Making {
-    /// The node.
     node: Arc<str>,
-    /// The revision.
     revision: Revision,
     is: Made,
 }
 
 impl Making {
-    /// The node of the pod.
     pub const fn node(&self) -> &Arc<str> {
         &self.node
     }
 
-    /// The revision of the pod.
     pub const fn revision(&self) -> &Revision {
         &self.revision
     }
@@ -63,49 +59,49 @@ impl Making {
 
 #[derive(Clone, Debug)]
 enum Made {
-    /// The creation was sent. Contains the deleted pods with this name since then.
+    /// The creation was sent. Contains the UIDs of pods with this name that were deleted in the meantime.
     Asked(BTreeSet<Uid>),
     /// The result is unknown. The creation is sent again at this time.
     Unknown(Moment),
-    /// The result is unknown, and the creation is not sent again because the pod is no longer wanted. The pod may exist
-    /// until this time.
+    /// The result is unknown. The creation is not sent again, because the pod is no longer wanted. Until this time, the
+    /// pod may still appear.
     Doubtful(Moment),
-    /// The pod was created, and the watch should show it by this time.
+    /// The pod was created. The watch should show the pod by this time.
     Unseen(Uid, Moment),
-    /// A pod with the name exists. Until this time it may be a pod of the set.
+    /// A pod with this name exists. Until this time, the pod may turn out to belong to the set.
     Taken(Moment),
-    /// A pod that does not belong to the set has the name. It is tried again at this time.
+    /// A pod with this name exists that does not belong to the set. The creation is tried again after this time.
     Foreign(Moment),
 }
 
 /// A pod that was deleted or evicted.
 #[derive(Clone, Debug)]
 enum Going {
-    /// The request was sent.
+    /// The deletion or eviction was sent.
     Asked,
-    /// The result is unknown. If the watch shows nothing by this time, the request is sent again.
+    /// The result is unknown. If the watch does not show the effect by this time, the request is sent again.
     Unknown(Moment),
-    /// The result is unknown, and the request is not sent again because the set has changed. The pod may terminate
-    /// until this time.
+    /// The result is unknown. The request is not sent again, because the set has changed. Until this time, the pod may
+    /// still terminate.
     Doubtful(Moment),
-    /// The request succeeded. If the watch shows nothing by this time, it is sent again.
+    /// The request succeeded. If the watch does not show the effect by this time, the request is sent again.
     Done(Moment),
-    /// The request was rejected. It is not sent again before this time.
+    /// The request was rejected. The request is not sent again before this time.
     Refused(Moment),
 }
 
-/// The requested end of a pod.
+/// A deletion or eviction of a pod.
 #[derive(Clone, Debug)]
 struct End {
     ask: Ask,
-    /// The generation of the set.
+    /// The generation of the set at the time of the request.
     generation: i64,
-    /// Whether an earlier request has an unknown result.
+    /// Whether the result of an earlier request is unknown.
     doubtful: bool,
     is: Going,
 }
 
-/// The requests of a set that the watch does not show yet.
+/// The requests of a set whose effect the watch does not show yet.
 #[derive(Clone, Debug, Default)]
 pub struct Asks {
     making: BTreeMap<Arc<str>, Making>,
@@ -143,7 +139,7 @@ impl Asks {
         false
     }
 
-    /// Records that a pod with this name exists and does not belong to the set.
+    /// Records that a pod with this name exists but does not belong to the set.
     pub fn note_foreign(&mut self, name: &Arc<str>, now: Moment) {
         let is = Made::Foreign(now + FOREIGN);
         let nowhere = Making { node: "".into(), revision: "".into(), is: is.clone() };
@@ -162,9 +158,9 @@ impl Asks {
         let was_changed =
             *outcome == Outcome::Conflict && matches!(ask, Ask::Delete { version: Some(_), .. });
         *is = match outcome {
-            // The watch will show the present state.
+            // The watch will soon show the new version of the pod.
             Outcome::Conflict if was_changed => Going::Refused(now + CHANGED),
-            // An earlier request may still have succeeded.
+            // An earlier request with an unknown result may still have succeeded.
             Outcome::Refused(_) | Outcome::NotNow(_) if *doubtful => Going::Doubtful(now + LAG),
             Outcome::Refused(_) | Outcome::NotNow(_) => Going::Refused(now + EVICT_AGAIN),
             Outcome::Done(_) | Outcome::Gone | Outcome::Conflict | Outcome::Exists => Going::Done(now + LAG),
@@ -199,7 +195,7 @@ impl Asks {
         }
     }
 
-    /// Forgets requests without news, and pods that no longer exist.
+    /// Drops requests whose wait is over, and requests for pods that no longer exist.
     pub fn pass(&mut self, now: Moment, is_there: impl Fn(&Uid) -> bool) {
         let over = |is: &Made| match is {
             Made::Unseen(_, until) | Made::Doubtful(until) | Made::Foreign(until) => *until <= now,
@@ -216,12 +212,12 @@ impl Asks {
         self.going.retain(|uid, end| is_there(uid) && !is_over(&end.is));
     }
 
-    /// The pods that count as existing: those that are or may be created.
+    /// Returns the pods that were created, or may be created, but that the watch does not show yet.
     pub fn making(&self) -> impl Iterator<Item = &Making> {
         self.making.values().filter(|making| !matches!(making.is, Made::Foreign(_)))
     }
 
-    /// The names whose creation is sent again now, if the pod is still wanted.
+    /// Returns the pods whose creation must be sent again now. Pods that are no longer wanted are skipped.
     pub fn again(&mut self, now: Moment, is_wanted: impl Fn(&str) -> bool) -> Vec<(Arc<str>, Making)> {
         let due = |making: &Making| matches!(making.is, Made::Unknown(at) if at <= now);
         for making in self.making.values_mut().filter(|making| due(making) && !is_wanted(&making.node)) {
@@ -236,17 +232,17 @@ impl Asks {
             .collect()
     }
 
-    /// Whether pods of this revision are being created.
+    /// Returns whether a pod of this revision is being created.
     pub fn makes(&self, revision: &Revision) -> bool {
         self.making().any(|making| making.revision == *revision)
     }
 
-    /// Whether a name cannot be used for another pod.
+    /// Returns whether a name cannot be used for a new pod.
     pub fn is_taken(&self, name: &str) -> bool {
         self.making.contains_key(name)
     }
 
-    /// The state of a pod, if requests change the one that the watch shows.
+    /// Returns the state of a pod that results from a sent request. `None`: the state from the watch applies.
     pub fn state(&self, uid: &Uid) -> Option<State> {
         match self.going.get(uid)?.is {
             Going::Asked | Going::Unknown(_) | Going::Doubtful(_) => Some(State::Ending),
@@ -255,13 +251,13 @@ impl Asks {
         }
     }
 
-    /// Whether the end of a pod may be requested now.
+    /// Returns whether a deletion or eviction of the pod may be sent now.
     pub fn may_end(&self, uid: &Uid) -> bool {
         !self.going.contains_key(uid)
     }
 
-    /// The ends to request again, because the watch has shown nothing for too long. If the set has changed since then,
-    /// it decides again.
+    /// Returns the deletions and evictions to send again, because the watch did not show their effect in time. If the
+    /// set has changed in the meantime, the next plan decides again.
     pub fn end_again(&mut self, now: Moment, generation: i64) -> Vec<Ask> {
         let is_due = |end: &End| matches!(end.is, Going::Unknown(at) | Going::Done(at) if at <= now);
         for end in self.going.values_mut().filter(|end| is_due(end) && end.generation != generation) {
@@ -280,7 +276,7 @@ impl Asks {
         self.making.values().filter(|making| matches!(making.is, Made::Asked(_))).count()
     }
 
-    /// When there is something to do. It is in the future if all due work was done.
+    /// Returns the time of the next retry or expiry. The time is in the future after all due requests were sent.
     pub fn due(&self) -> Option<Moment> {
         let making = self.making.values().filter_map(|making| match making.is {
             Made::Asked(_) => None,

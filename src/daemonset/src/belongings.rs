@@ -1,4 +1,5 @@
-//! Objects of a set other than its new pods: pods to adopt or release, earlier templates, and its budget.
+//! Requests for objects other than new pods: pods to adopt or release, ControllerRevisions, and the
+//! PodDisruptionBudget.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +8,20 @@ use headgate_core::model::limits::PROBLEMS;
 use super::{asks::Asks, seen::Seen};
 use crate::model::{Owner, Revision, RevisionFacts, SetFacts, SetPod, ask::Ask};
 
-/// Whether the set controls the pod.
+/// Returns whether the set controls the pod.
 pub fn is_own(pod: &SetPod, facts: &SetFacts) -> bool {
     let is_controlled = pod.controller.as_ref().is_some_and(|owner| owner.uid == facts.uid);
     is_controlled && pod.set.as_deref() == Some(&*facts.key.name)
 }
 
-/// Whether the set may adopt a pod.
+/// Returns whether the set may adopt the pod.
 pub fn may_adopt(pod: &SetPod, facts: &SetFacts) -> bool {
     let is_labelled = pod.set.as_deref() == Some(&*facts.key.name);
     pod.controller.is_none() && is_labelled && !pod.terminating && !pod.finished
 }
 
-/// Adopts pods that belong to a set without being controlled by it, and releases the others.
+/// Adopts pods that have the set's label but no controller. Releases pods that the set controls but that lost the
+/// label.
 pub fn pods(facts: &SetFacts, pods: &[&SetPod], wants: &mut Vec<Ask>) {
     for pod in pods.iter().filter(|pod| !pod.terminating) {
         let is_labelled = pod.set.as_deref() == Some(&*facts.key.name);
@@ -32,7 +34,7 @@ pub fn pods(facts: &SetFacts, pods: &[&SetPod], wants: &mut Vec<Ask>) {
     }
 }
 
-/// Keeps the needed revisions, and returns those that exist.
+/// Stores the revision of the current template, deletes surplus revisions, and returns the revisions that exist.
 pub fn revisions(
     facts: &SetFacts,
     seen: &Seen,
@@ -48,7 +50,7 @@ pub fn revisions(
         wants.push(Ask::AdoptRevision { name: orphan.key.name.clone(), uid: orphan.uid.clone() });
     }
     let newest = own.iter().map(|revision| revision.number).max().unwrap_or_default();
-    // Somebody else may have written the largest possible number.
+    // Another client may have written the largest possible number.
     let next = newest.saturating_add(1);
     let update = &facts.spec.revision;
     match own.iter().find(|revision| revision.revision == *update) {
@@ -74,7 +76,7 @@ pub fn revisions(
     own.iter().map(|kept| kept.revision.clone()).collect()
 }
 
-/// The budgets in the namespace of a set whose selectors are too large to be read.
+/// Describes the PodDisruptionBudgets in the set's namespace whose selectors exceed a limit.
 pub fn too_large(facts: &SetFacts, seen: &Seen) -> Vec<Box<str>> {
     let all = seen.budgets_in(&facts.key.namespace);
     let said = all.filter_map(|budget| Some((&budget.key.name, budget.beyond?)));
@@ -83,8 +85,8 @@ pub fn too_large(facts: &SetFacts, seen: &Seen) -> Vec<Box<str>> {
         .collect()
 }
 
-/// Keeps the budget of a set at this `minAvailable`. If another budget selects the pods, the set has none, because
-/// Kubernetes never evicts a pod that two budgets select.
+/// Keeps the set's PodDisruptionBudget at this `minAvailable`. If another PodDisruptionBudget selects the pods, deletes
+/// the set's own PodDisruptionBudget. Kubernetes never evicts a pod that two PodDisruptionBudgets select.
 pub fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut Vec<Ask>) {
     let is_own = |owner: &Owner| owner.uid == facts.uid;
     let (mut own, mut orphan, mut others) = (None, None, false);
@@ -92,7 +94,7 @@ pub fn budgets(facts: &SetFacts, seen: &Seen, least: Option<usize>, wants: &mut 
         let is_of_its_name = budget.set.as_deref() == Some(&*facts.key.name);
         match &budget.controller {
             Some(owner) if is_own(owner) => own = Some(budget),
-            // It belongs to a deleted set of this name whose pods were kept.
+            // The PodDisruptionBudget of a deleted set with the same name, whose pods were kept.
             None if is_of_its_name => orphan = Some(budget),
             _ if budget.selects(&facts.spec.labels) => others = true,
             _ => {}

@@ -1,15 +1,16 @@
-//! How many pods of a set must remain when pods are evicted.
+//! Computes how many pods of a set must remain during evictions.
 //!
-//! Kubernetes computes a percentage in a PodDisruptionBudget from the scale of the pods' owner. The scale of a custom
-//! resource is not watched, so a budget with a percentage would be up to 30 s out of date. The controller therefore
-//! writes a number into the budget and updates it (see docs/guides/per-node-ingress.md).
+//! Kubernetes computes a percentage in a PodDisruptionBudget from the scale of the pods' owner. Kubernetes does not
+//! watch the scale of a custom resource, so a percentage would be up to 30 s out of date. The controller therefore
+//! writes a number into the PodDisruptionBudget, and updates this number (see docs/guides/per-node-ingress.md).
 //!
 //! * **Owns** no state.
-//! * **Guarantees.** For any number of pods, at least one may be evicted if any may. Every drain ends.
+//! * **Guarantees.** Unless `may_miss` is 0, at least one pod may be evicted. Every drain therefore completes.
 
 use crate::model::Amount;
 
-/// The `minAvailable` for a set with this many wanted pods. Pods on nodes that get no new ones count while they exist.
+/// Returns the `minAvailable` of a set with this many wanted pods. Pods on nodes that get no new pods count while they
+/// exist.
 pub fn min_available(wanted: usize, may_miss: Amount) -> usize {
     wanted.saturating_sub(may_miss.may_miss(wanted))
 }

@@ -1,13 +1,13 @@
-//! The handshake with another system that detaches nodes from load balancers. Before the controller updates a node, it
-//! asks for the detachment with an annotation on the node, and waits.
+//! The handshake with a system that detaches nodes from load balancers. Before the controller updates a node, it
+//! requests the detachment with an annotation on the node, and waits.
 //!
-//! * **Owns** no state. A node that is being updated, its annotations, and the start of its update contain everything.
-//! * **Guarantees.** The controller does nothing on an updating node before the node is annotated. If the set waits for
-//!   the detachment, it also does nothing before the node reports a detachment since the update began, plus the grace
-//!   period. After the update, the annotation is removed. If a node still reports an earlier detachment, it is
-//!   annotated again after that report is removed or was there too long: the other system must have had time to see the
-//!   end of the earlier update.
-//! * **Assumes** that the other system writes the time of the detachment with a clock that is right within one second.
+//! * **Owns** no state. The annotations of the node and the start of the update contain all state.
+//! * **Guarantees.** The controller changes no pod on an updating node before the node has the annotation. If the set
+//!   waits for the detachment, the node must also report a detachment after the start of the update. The controller
+//!   then also waits for the grace period. After the update, the controller removes the annotation. If a node still
+//!   reports an earlier detachment, the controller waits up to 60 s before it annotates the node. During the wait, the
+//!   other system can see that the earlier update is over.
+//! * **Assumes** that the clock of the other system is accurate to within one second.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,15 +18,15 @@ use crate::model::{
     ask::{Ask, Told},
 };
 
-/// How long the controller waits until a node no longer reports an earlier detachment.
+/// The maximum time that the controller waits for the removal of an earlier detachment report.
 const STALE: Duration = Duration::from_secs(60);
-/// At most one node in this many, and at least one, is annotated with a key at a time, for all sets together. A user
-/// who may write sets therefore cannot detach all nodes.
+/// The divisor for the maximum number of annotated nodes: at most 1 in 4 nodes, and at least 1. The limit applies per
+/// annotation key, to all sets together. A user with write access to sets therefore cannot detach all nodes.
 const ONE_IN: usize = 4;
-/// A time is written in whole seconds.
+/// The precision of a stored time.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The handshakes of a set's nodes.
+/// Returns the requests and waits of all handshakes of a set.
 pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTime) -> Told {
     let mut told = Told::default();
     let Some(handshake) = &facts.spec.handshake else { return told };
@@ -44,11 +44,11 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
         let annotates = *since + STALE;
         let is_stale = is_stale(handshake, node, *since) && wall < annotates;
         if is_stale {
-            // The other system must first see that the earlier update has ended.
+            // The other system must first see that the earlier update is over.
             told.wants.extend(is_annotated.then(|| ask(None)));
             told.due = told.due.into_iter().chain([annotates]).min();
         } else if node.says(&handshake.key).is_none() && room > 0 {
-            // An annotation of another set remains, and this set waits.
+            // The annotation of another set remains, and this set waits.
             room -= 1;
             told.wants.push(ask(Some(handshake.value.clone())));
         }
@@ -67,12 +67,12 @@ pub fn told(facts: &SetFacts, nodes: &BTreeMap<Arc<str>, SetNode>, wall: WallTim
     told
 }
 
-/// The present and earlier handshakes of a set.
+/// The current handshake of a set, and earlier handshakes whose annotations may remain.
 #[derive(Debug, Default)]
 pub struct Handshakes(Vec<Arc<Handshake>>);
 
 impl Handshakes {
-    /// Records the present handshake. Returns the requests that remove annotations of an earlier one.
+    /// Records the current handshake. Returns the requests that remove annotations of earlier handshakes.
     pub fn changed(&mut self, now: Option<&Arc<Handshake>>, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
         let mut wants = Vec::new();
         self.0.retain(|before| {
@@ -86,30 +86,30 @@ impl Handshakes {
         wants
     }
 
-    /// The requests that remove all annotations.
+    /// Returns the requests that remove all annotations of this set.
     pub fn left(&self, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
         self.0.iter().flat_map(|before| left(before, nodes)).collect()
     }
 }
 
-/// The requests that remove this annotation from all nodes.
+/// Returns the requests that remove the annotation of a handshake from all nodes.
 fn left(handshake: &Handshake, nodes: &BTreeMap<Arc<str>, SetNode>) -> Vec<Ask> {
     let ask = |name: &Arc<str>| Ask::Annotate { node: name.clone(), key: handshake.key.clone(), value: None };
     nodes.iter().filter(|(_, node)| is_annotated(handshake, node)).map(|(name, _)| ask(name)).collect()
 }
 
-/// Whether this set has annotated the node.
+/// Returns whether this set has annotated the node.
 fn is_annotated(handshake: &Handshake, node: &SetNode) -> bool {
     node.says(&handshake.key).is_some_and(|said| *said.value == *handshake.value)
 }
 
-/// Whether a node reports the detachment of an earlier update.
+/// Returns whether a node reports a detachment from before the start of this update.
 fn is_stale(handshake: &Handshake, node: &SetNode, since: WallTime) -> bool {
     let says = handshake.wait.as_ref().and_then(|wait| node.says(&wait.key));
     says.is_some_and(|said| said.time.is_none_or(|at| at + SECOND <= since))
 }
 
-/// When a node counts as detached, if it reports a detachment.
+/// Returns the time from which the node counts as detached. `None`: the node reports no detachment.
 fn detached(handshake: &Handshake, node: &SetNode, since: WallTime) -> Option<WallTime> {
     let Some(wait) = &handshake.wait else { return Some(WallTime::since_1970(Duration::ZERO)) };
     let at = node.says(&wait.key)?.time?;
@@ -131,7 +131,8 @@ mod tests {
         Noted { key: key.into(), value: value.into(), time: time.map(at) }
     }
 
-    /// The handshake of one node with these annotations, during its update or not.
+    /// Returns the requests, whether the node is closed, and the next wait. The node has these annotations and may be
+    /// updating.
     fn with(
         has_turn: bool,
         waits: bool,

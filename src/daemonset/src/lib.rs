@@ -1,7 +1,8 @@
-//! The controller of IngressDaemonSets: runs N pods per node, updates them node by node, and evicts them like other pods.
+//! The controller of IngressDaemonSets. The controller runs N pods per node, and updates the pods node by node. The
+//! hold and the zone guard apply to the pods.
 //!
-//! The crate shares types with the core (`headgate-core`). It is independent of the engine, because the controller runs as
-//! a separate program with other permissions.
+//! The crate shares types with the core (`headgate-core`). The crate does not depend on the engine, because the
+//! controller is a separate program with other permissions.
 //!
 //! ```text
 //!   watches ──► Daemonsets::step ──► seen ──► plan ──► asks ──► API server
@@ -12,11 +13,13 @@
 //!                      └───────────────── Input::Answered ◄──────────────────────────┘
 //! ```
 //!
-//! * **Owns** the sets and their objects as last seen, and the requests whose effect the watch does not show yet ([`asks`]).
-//! * **Guarantees.** The name of a pod consists of its node and the lowest free number there, so a repeated request creates
-//!   only one pod. Only the status of a set remembers node updates, and it is written before they begin. If most nodes
-//!   are reported as deleted, that counts only after it is confirmed.
-//! * **Assumes** that a new leader begins with consistent reads, after no request of the last leader can take effect.
+//! * **Owns** the sets and their objects, as the watches last reported them, and the requests whose effect the watch
+//!   does not show yet ([`asks`]).
+//! * **Guarantees.** The name of a pod consists of the node and the lowest free number on the node. A repeated request
+//!   therefore creates only one pod. The status of the set is the only record of node updates, and is written before an
+//!   update begins. If a watch reports most nodes as deleted, the controller acts only after a confirmation.
+//! * **Assumes** that a new leader begins with consistent reads, after all requests of the previous leader have
+//!   completed or expired.
 
 mod asks;
 mod belongings;
@@ -44,18 +47,18 @@ use crate::model::{
     status::Status,
 };
 
-/// Input of the controller.
+/// An input of the controller.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// News of IngressDaemonSets.
+    /// A change of an IngressDaemonSet.
     Set(Change<SetFacts>),
-    /// News of the pods with the label of a set that have no other controller.
+    /// A change of a pod that has the label of a set, unless another controller owns the pod.
     Pod(Change<SetPod>),
-    /// News of nodes.
+    /// A change of a node.
     Node(Change<SetNode>),
-    /// News of the ControllerRevisions with the label of a set.
+    /// A change of a ControllerRevision that has the label of a set.
     Revision(Change<RevisionFacts>),
-    /// News of the PodDisruptionBudgets.
+    /// A change of a PodDisruptionBudget.
     Budget(Change<BudgetFacts>),
     /// The result of a request.
     Answered(RequestId, Outcome),
@@ -63,7 +66,7 @@ pub enum Input {
     Passed,
 }
 
-/// A request in flight, and the set that gets the answer.
+/// A request in flight, and the set that receives the answer.
 #[derive(Clone, Debug)]
 struct InFlight {
     set: ObjectKey,
@@ -82,12 +85,12 @@ pub struct Daemonsets {
 }
 
 impl Daemonsets {
-    /// An empty state. The controller does nothing before all these scopes were listed.
+    /// Creates an empty state. The controller does nothing before the initial lists of all scopes.
     pub fn new(scopes: &[Scope]) -> Self {
         Self { seen: Seen::new(scopes), ..Self::default() }
     }
 
-    /// Takes input. Returns the requests to send.
+    /// Processes an input. Returns the requests to send.
     pub fn step(&mut self, input: Input, now: Moment, wall: WallTime) -> Vec<Asked> {
         match input {
             Input::Set(change) => {
@@ -129,22 +132,23 @@ impl Daemonsets {
         if self.seen.has_listed() { self.plan(now, wall) } else { Vec::new() }
     }
 
-    /// Whether everything was listed once. The controller does nothing before that.
+    /// Returns whether the initial sync is complete. The controller does nothing before the initial sync.
     pub fn is_synced(&self) -> bool {
         self.seen.has_listed()
     }
 
-    /// The number of pods of all sets.
+    /// Returns the number of pods of all sets.
     pub fn pod_count(&self) -> usize {
         self.seen.pod_count()
     }
 
-    /// Whether nodes must be listed once more, because most are reported as deleted. Returns true once.
+    /// Returns whether the caller must list all nodes again, because a watch reported most nodes as deleted. Returns
+    /// `true` only once.
     pub fn take_relist(&mut self) -> bool {
         self.seen.take_relist()
     }
 
-    /// When [`Input::Passed`] next has something to do, on both clocks.
+    /// Returns when the next [`Input::Passed`] is due, on both clocks.
     pub fn due(&self) -> (Option<Moment>, Option<WallTime>) {
         let sets = self.sets.values().map(Set::due);
         let first = |(moment, wall): (Option<Moment>, Option<WallTime>), (other, at)| {
@@ -154,7 +158,7 @@ impl Daemonsets {
         sets.fold((self.seen.due(), None), first)
     }
 
-    /// The status of each set, as written or about to be written.
+    /// Returns the status of each set, including a status that is not written yet.
     pub fn statuses(&self) -> impl Iterator<Item = (&ObjectKey, &Uid, &Status)> {
         self.sets.iter().filter_map(|(key, set)| {
             let (uid, status) = set.status()?;

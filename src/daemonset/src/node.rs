@@ -1,11 +1,12 @@
 //! The rule for the pods of one set on one node.
 //!
-//! * **Owns** no state. The input is pods, the output is steps.
-//! * **Guarantees.** A node never has more live pods than wanted plus surge. The steps never leave fewer available pods
-//!   than wanted minus `maxUnavailable`. Terminating pods count as neither, because a hold keeps them for minutes. A
-//!   pod whose end was requested takes room until it terminates, and no longer counts as available.
-//! * **Assumes** that earlier steps show in the pods: a pod that is being created is [`State::Making`], one whose
-//!   deletion was sent is [`State::Ending`].
+//! * **Owns** no state. The input is a list of pods, and the output is a list of steps.
+//! * **Guarantees.** A node never has more live pods than the wanted number plus the surge. The steps never leave fewer
+//!   available pods than the wanted number minus `maxUnavailable`. Because a hold can take minutes, terminating pods
+//!   count neither as live nor as available. A pod whose deletion was requested counts as live until it terminates, but
+//!   not as available.
+//! * **Assumes** that the list of pods includes the effects of earlier steps. A pod that is being created is
+//!   [`State::Making`]. A pod whose deletion was sent is [`State::Ending`].
 
 use crate::model::{
     Revision, Strategy,
@@ -13,8 +14,8 @@ use crate::model::{
     plan::{Step, Why},
 };
 
-/// The steps on a node. `spare`: how many available pods of the whole set may still become unavailable. The steps
-/// reduce it.
+/// Returns the steps on a node. `spare`: how many available pods of the whole set may still become unavailable. Each
+/// step that makes a pod unavailable reduces `spare`.
 pub fn steps(pods: &[PodNow], standing: Standing, terms: &NodeTerms<'_>, spare: &mut usize) -> Vec<Step> {
     let mut node = Node { pods: pods.to_vec(), terms, spare, steps: Vec::new() };
     for pod in pods.iter().filter(|pod| pod.state == State::Finished) {
@@ -73,14 +74,14 @@ impl Node<'_> {
         self.pods.iter().filter(|pod| pod.state == State::Available).count()
     }
 
-    /// The maximum number of pods, which is higher while one revision replaces another.
+    /// Returns the maximum number of pods. During an update, the number includes the surge.
     fn most(&self) -> usize {
         let updated = self.updated();
         let is_mixed = updated > 0 && updated < self.staying().count();
         self.terms.wanted + if is_mixed { self.terms.strategy.surge() } else { 0 }
     }
 
-    /// Deletes surplus pods, the least useful first. Of the updated pods, it deletes no more than their own surplus.
+    /// Deletes surplus pods, the least useful pods first. At least the wanted number of updated pods remains.
     fn drop_surplus(&mut self) {
         let (most, wanted) = (self.most(), self.terms.wanted);
         let mut order: Vec<usize> = (0..self.pods.len()).filter(|at| self.pods[*at].uid.is_some()).collect();
@@ -97,7 +98,7 @@ impl Node<'_> {
         }
     }
 
-    /// Whether `least` pods are available without this pod.
+    /// Returns whether at least `least` pods are available without this pod.
     fn may_go(&self, at: usize, least: usize) -> bool {
         match self.pods[at].state {
             State::Making | State::Starting => true,
@@ -106,8 +107,8 @@ impl Node<'_> {
         }
     }
 
-    /// Deletes old pods: all that are not available, and as many of the others as have replacements or may be
-    /// unavailable.
+    /// Deletes all old pods that are not available. Deletes an available old pod if it has a replacement, or if one
+    /// more pod may be unavailable.
     fn roll(&mut self, unavailable: usize) {
         let wanted = self.terms.wanted;
         let mut order: Vec<usize> =
@@ -126,8 +127,9 @@ impl Node<'_> {
         }
     }
 
-    /// Evicts all old pods at once, and creates the new ones when the old ones have terminated. A budget may keep some
-    /// old pods longer; then missing pods are created first.
+    /// Evicts all old pods simultaneously. Creates new pods after all evicted pods have terminated. If a
+    /// PodDisruptionBudget delays some evictions, only missing pods are created before all evicted pods have
+    /// terminated.
     fn replace(&mut self) {
         let update = self.terms.update;
         let leaves = |pod: &&PodNow| matches!(pod.state, State::Ending | State::Leaving);
@@ -145,7 +147,7 @@ impl Node<'_> {
         }
     }
 
-    /// Creates updated pods up to the wanted number, if there are then at most `most` live pods.
+    /// Creates updated pods up to the wanted number, without exceeding `most` live pods.
     fn make(&mut self, most: usize, revision: &Revision) {
         let missing = self.terms.wanted.saturating_sub(self.updated());
         let room = most.saturating_sub(self.live());
@@ -184,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Pods from texts with revision and state, such as `a:available`.
+    /// Creates pods from texts such as `a:available`, which contain the revision and the state.
     fn pods(all: &[&str]) -> Vec<PodNow> {
         let pod = |(at, word): (usize, &&str)| {
             let (revision, state) = word.split_once(':').unwrap();

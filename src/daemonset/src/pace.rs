@@ -1,10 +1,11 @@
-//! How fast pods are created.
+//! Limits how fast pods are created.
 //!
-//! * **Owns** how many creations may be in flight, how often the API server rejected one, and on which nodes pods
-//!   terminate on their own.
-//! * **Guarantees.** Creations begin with one in flight, and each success allows one more. A rejection resets this,
-//!   after a pause that doubles. On a node whose pods terminate on their own, the next pod is created after a pause
-//!   that doubles, up to 15 minutes.
+//! * **Owns** the limit of creations in flight, the number of rejections, and the nodes on which pods terminate on
+//!   their own.
+//! * **Guarantees.** The limit starts at one creation in flight, and increases by one with each success. After a
+//!   rejection, the controller pauses, and the limit starts at one again. If pods on a node terminate on their own, the
+//!   controller waits before it creates the next pod on the node. Each further failure doubles the pause. The longest
+//!   pause on a node is 15 minutes.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,21 +17,21 @@ use crate::model::Revision;
 const MOST_AT_ONCE: usize = 128;
 /// The first and the longest pause after a rejected creation.
 const REFUSED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(120));
-/// The first and the longest pause on a node whose pod has terminated on its own.
+/// The first and the longest pause on a node whose pod terminated on its own.
 const ENDED: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(900));
 
-/// The pause, doubled `times` times.
+/// Returns the pause after `times` doublings.
 fn doubled((first, longest): (Duration, Duration), times: u32) -> Duration {
     first.saturating_mul(1 << times.min(16)).min(longest)
 }
 
-/// How fast pods are created.
+/// Limits how fast pods are created.
 #[derive(Debug)]
 pub struct Pace {
     at_once: usize,
     /// The number of consecutive rejections.
     refused: u32,
-    /// No pod is created before this time.
+    /// The time before which no pod is created.
     until: Moment,
     /// The nodes whose pods terminate on their own.
     ended: BTreeMap<Arc<str>, Ended>,
@@ -51,13 +52,13 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// When a pod of this revision may be created on the node.
+    /// Returns the time from which a pod of this revision may be created on the node.
     pub fn from(&self, node: &str, revision: &Revision) -> Moment {
         let ended = self.ended.get(node).filter(|ended| ended.revision == *revision);
         ended.map_or(self.until, |ended| ended.until.max(self.until))
     }
 
-    /// How many creations may be in flight.
+    /// Returns the maximum number of creations in flight.
     pub const fn at_once(&self) -> usize {
         self.at_once
     }
@@ -68,7 +69,7 @@ impl Pace {
         self.refused = 0;
     }
 
-    /// Records a rejection. Creations that were sent together count as one.
+    /// Records a rejection. Several rejections during one pause count as one rejection.
     pub fn refused(&mut self, now: Moment) {
         if self.until <= now {
             self.at_once = 1;
@@ -77,7 +78,7 @@ impl Pace {
         }
     }
 
-    /// Records that a pod of this node terminated on its own.
+    /// Records that a pod on this node terminated on its own.
     pub fn ended(&mut self, node: &Arc<str>, revision: Revision, now: Moment) {
         let before = self.ended.get(node).filter(|ended| ended.revision == revision);
         let times = before.map_or(0, |ended| ended.times + 1);
@@ -85,7 +86,7 @@ impl Pace {
         self.ended.insert(node.clone(), Ended { revision, times, until });
     }
 
-    /// Records that a pod of this node is available.
+    /// Records that a pod on this node is available.
     pub fn serves(&mut self, node: &str) {
         self.ended.remove(node);
     }

@@ -1,14 +1,16 @@
-//! Whether a node should have pods of a set. The rule is that of Kubernetes DaemonSets, except for cordons.
+//! Decides whether a node should have pods of a set. Except for cordoned nodes, the rule is the rule of Kubernetes
+//! DaemonSets.
 //!
 //! * **Owns** no state.
-//! * **Guarantees.** No pod is created on a node that is cordoned or will be drained, for any tolerations of the
-//!   template, because it would soon be evicted. Running pods remain until they are evicted.
+//! * **Guarantees.** The controller creates no pod on a node that is cordoned or will be drained, because the drain
+//!   would soon evict the pod. No toleration of the template changes this rule. Running pods remain until they are
+//!   evicted.
 
 use headgate_core::model::signal::{DISRUPTED, DYING};
 
 use crate::model::{Effect, Placement, SetNode, Term, Toleration, node::Standing};
 
-/// Taints that every pod of a set tolerates: those of an unhealthy node. A running ingress continues if it can.
+/// The taints of an unhealthy node, which every pod of a set tolerates. An ingress pod that still works keeps serving.
 const TOLERATED: [(&str, Effect); 5] = [
     ("node.kubernetes.io/not-ready", Effect::NoExecute),
     ("node.kubernetes.io/unreachable", Effect::NoExecute),
@@ -19,7 +21,7 @@ const TOLERATED: [(&str, Effect); 5] = [
 /// The field that contains the name of a node.
 const NAME: &str = "metadata.name";
 
-/// The tolerations of every pod of a set.
+/// Returns the tolerations that each pod of a set has.
 pub fn tolerated() -> impl Iterator<Item = Toleration> {
     TOLERATED.iter().map(|(key, effect)| Toleration {
         key: Some((*key).into()),
@@ -28,7 +30,7 @@ pub fn tolerated() -> impl Iterator<Item = Toleration> {
     })
 }
 
-/// Whether a node accepts or keeps the pods of a set.
+/// Returns whether a node accepts or keeps the pods of a set.
 pub fn standing(node: &SetNode, placement: &Placement) -> Standing {
     if !fits(node, placement) {
         return Standing::Leaves;

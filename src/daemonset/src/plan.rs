@@ -1,8 +1,8 @@
-//! The plan for a set in its present state: the steps, what to remember, and the status.
+//! Plans a set in its current state: the steps, the data for the status, and the status itself.
 //!
-//! * **Owns** no state: [`plan`] is a function of what was seen.
-//! * **Guarantees.** The steps use only node updates and revisions that the status already contains. A new leader
-//!   therefore knows them.
+//! * **Owns** no state: [`plan`] is a pure function of the watched objects.
+//! * **Guarantees.** The steps use only node updates and revisions that the stored status contains. A new leader
+//!   therefore continues with the same node updates.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use crate::model::{
     status::{Roll, Status, Waits},
 };
 
-/// Plans the steps for a set with these pods by node. `kept`: the revisions from which pods can be created. `closed`:
+/// Plans the steps for a set with these pods by node. `kept`: the revisions that pods can be created from. `closed`:
 /// the updating nodes that are not detached yet.
 pub fn plan(
     set: &SetFacts,
@@ -72,7 +72,7 @@ pub fn plan(
     let available = fleet.iter().flat_map(|node| &node.pods).filter(|pod| pod.state == State::Available);
     let mut spare = budget.map_or(usize::MAX, |least| available.count().saturating_sub(least));
     let mut steps = Vec::new();
-    // Nothing is done before the status contains the revision.
+    // The stored status must contain the revision before the first step.
     if set.remembered.current.is_some() && known {
         for node in &fleet {
             let has_turn = before.contains_key(node.name) && turns.have.contains_key(node.name);
@@ -100,8 +100,8 @@ pub fn plan(
     Plan { steps, status, budget, due }
 }
 
-/// Whether the update is complete on all nodes that can be updated, or there is only one revision. No node is being
-/// updated.
+/// Returns whether the rollout is complete. The rollout is complete if all nodes that can be updated are updated, or if
+/// no pod has another revision. The caller checks that no node is being updated.
 fn is_settled(fleet: &[NodeNow<'_>], update: &Revision, wanted: usize) -> bool {
     let can_turn = || fleet.iter().filter(|node| node.can_turn()).map(|node| node.progress(update, wanted));
     let is_over = can_turn().all(|progress| matches!(progress, Progress::Updated | Progress::Empty));
@@ -136,7 +136,7 @@ fn status(set: &SetFacts, fleet: &[NodeNow<'_>], turns: &Turns, remembered: Reme
     }
 }
 
-/// The status of a set whose template exceeds a limit: as before.
+/// Returns the status of a set whose template exceeds a limit. The stored revisions and node updates remain.
 pub fn too_large(set: &SetFacts, excess: Excess) -> Status {
     let as_it_was = status(set, &[], &Turns::default(), set.remembered.clone());
     Status { roll: Roll::TooLarge, beyond: vec![excess.to_string().into()], ..as_it_was }

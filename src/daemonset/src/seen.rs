@@ -1,9 +1,9 @@
-//! What the watches have shown of the sets and their objects.
+//! Stores the sets and their objects, as the watches last reported them.
 //!
-//! * **Owns** the objects, by set. A pod or revision belongs to its controller, or to the set in its label if it has no
-//!   controller.
-//! * **Guarantees.** If most nodes are reported as deleted, that counts only after a second list, or after 30 s without
-//!   news to the contrary.
+//! * **Owns** the objects by set. A pod or ControllerRevision belongs to its controller. Without a controller, the
+//!   object belongs to the set in its label.
+//! * **Guarantees.** If a watch reports most nodes as deleted, the nodes count as deleted only after a confirmation.
+//!   The confirmation is a second list, or 30 s without a contrary report.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,7 +18,7 @@ use headgate_core::{
 
 use crate::model::{BudgetFacts, Owner, RevisionFacts, SetFacts, SetNode, SetPod};
 
-/// The deletion of most nodes is doubted for at most this time.
+/// The maximum time for which a deletion of most nodes is doubted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The kinds that are watched per namespace.
@@ -44,7 +44,7 @@ impl<T> Default for BySet<T> {
 }
 
 impl<T> BySet<T> {
-    /// Stores an object. Returns its earlier set, if that has changed.
+    /// Stores an object. If the object moved from another set, returns the previous set.
     fn put(&mut self, key: &ObjectKey, set: &ObjectKey, thing: T) -> Option<ObjectKey> {
         let before = self.set.insert(key.clone(), set.clone()).filter(|before| before != set);
         if let Some(before) = &before {
@@ -68,14 +68,14 @@ impl<T> BySet<T> {
         self.drop_of(&set, key).map(|thing| (set, thing))
     }
 
-    /// The objects of a scope that are missing in `there`.
+    /// Returns the stored objects of a scope that `there` does not contain.
     fn missing(&self, scope: &Scope, there: &BTreeSet<ObjectKey>) -> Vec<ObjectKey> {
         let is_missing = |key: &&ObjectKey| scope.covers(&key.namespace) && !there.contains(*key);
         self.set.keys().filter(is_missing).cloned().collect()
     }
 }
 
-/// The seen objects.
+/// The sets and their objects, as the watches last reported them.
 #[derive(Debug, Default)]
 pub struct Seen {
     sets: BTreeMap<ObjectKey, SetFacts>,
@@ -84,13 +84,13 @@ pub struct Seen {
     budgets: BTreeMap<ObjectKey, BudgetFacts>,
     nodes: BTreeMap<Arc<str>, SetNode>,
     brake: Brake<Arc<str>>,
-    /// The kinds and scopes that were not listed yet.
+    /// The kinds and scopes whose initial list has not arrived yet.
     unlisted: BTreeSet<(Kind, Scope)>,
     nodes_are_listed: bool,
 }
 
 impl Seen {
-    /// An empty state. These scopes must be listed first.
+    /// Creates an empty state that waits for the initial lists of these scopes.
     pub fn new(scopes: &[Scope]) -> Self {
         let kinds = [Kind::Sets, Kind::Pods, Kind::Revisions, Kind::Budgets];
         let of = |kind| scopes.iter().map(move |scope| (kind, scope.clone()));
@@ -98,12 +98,12 @@ impl Seen {
         Self { unlisted, brake: Brake::new(PATIENCE), ..Self::default() }
     }
 
-    /// Whether everything was listed once.
+    /// Returns whether the initial sync is complete.
     pub fn has_listed(&self) -> bool {
         self.unlisted.is_empty() && self.nodes_are_listed
     }
 
-    /// Applies a change of sets. Returns the changed ones.
+    /// Applies a change of sets. Returns the names of the changed sets.
     pub fn sets(&mut self, change: Change<SetFacts>) -> BTreeSet<ObjectKey> {
         match change {
             Change::Applied(set) => {
@@ -129,7 +129,7 @@ impl Seen {
         }
     }
 
-    /// Applies a change of pods. Returns the changed pods, their sets, and whether they exist.
+    /// Applies a change of pods. Returns the changed pods, their sets, and whether the pods still exist.
     pub fn pods(&mut self, change: Change<SetPod>) -> Vec<(ObjectKey, SetPod, bool)> {
         let mut changes = Vec::new();
         match change {
@@ -161,7 +161,7 @@ impl Seen {
         changes.push((set, pod, true));
     }
 
-    /// Applies a change of revisions. Returns their sets.
+    /// Applies a change of ControllerRevisions. Returns the sets of the changed ControllerRevisions.
     pub fn revisions(&mut self, change: Change<RevisionFacts>) -> BTreeSet<ObjectKey> {
         let mut touched = BTreeSet::new();
         match change {
@@ -190,7 +190,7 @@ impl Seen {
         touched.insert(set);
     }
 
-    /// Applies a change of budgets. Returns the sets of their namespaces.
+    /// Applies a change of PodDisruptionBudgets. Returns all sets in the same namespaces.
     pub fn budgets(&mut self, change: Change<BudgetFacts>) -> BTreeSet<ObjectKey> {
         let scope = match &change {
             Change::Applied(budget) | Change::Deleted(budget) => {
@@ -210,7 +210,7 @@ impl Seen {
         self.sets.keys().filter(|key| scope.covers(&key.namespace)).cloned().collect()
     }
 
-    /// Applies a change of nodes. Returns whether it is relevant.
+    /// Applies a change of nodes. Returns whether the stored nodes have changed.
     pub fn nodes(&mut self, change: Change<SetNode>, now: Moment) -> bool {
         match change {
             Change::Applied(node) => {
@@ -244,7 +244,7 @@ impl Seen {
         self.nodes.len() < before
     }
 
-    /// Advances the time. Returns whether nodes count as deleted since then.
+    /// Advances the time. Returns whether the deletion of nodes was confirmed.
     pub fn pass(&mut self, now: Moment) -> bool {
         let before = self.nodes.len();
         for name in self.brake.pass(now) {
@@ -253,58 +253,57 @@ impl Seen {
         self.nodes.len() < before
     }
 
-    /// When [`Seen::pass`] next has something to do.
+    /// Returns the time of the next due call of [`Seen::pass`].
     pub fn due(&self) -> Option<Moment> {
         self.brake.next_due()
     }
 
-    /// Whether nodes must be listed once more. Returns true once.
+    /// Returns whether the caller must list all nodes again. Returns `true` only once.
     pub fn take_relist(&mut self) -> bool {
         self.brake.take_asks().is_some()
     }
 
-    /// A set.
     pub fn set(&self, key: &ObjectKey) -> Option<&SetFacts> {
         self.sets.get(key)
     }
 
-    /// The names of all sets.
+    /// Returns the names of all sets.
     pub fn set_keys(&self) -> impl Iterator<Item = ObjectKey> {
         self.sets.keys().cloned()
     }
 
-    /// The nodes.
+    /// Returns all nodes by name.
     pub const fn all_nodes(&self) -> &BTreeMap<Arc<str>, SetNode> {
         &self.nodes
     }
 
-    /// The pods of a set, and those that it may adopt.
+    /// Returns the pods that a set controls or may adopt.
     pub fn pods_of(&self, set: &ObjectKey) -> impl Iterator<Item = &SetPod> {
         self.pods.of.get(set).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The number of pods of all sets.
+    /// Returns the number of pods of all sets.
     pub fn pod_count(&self) -> usize {
         self.pods.set.len()
     }
 
-    /// The pod with this name in a set.
+    /// Returns the pod with this name in a set.
     pub fn pod(&self, set: &ObjectKey, name: &str) -> Option<&SetPod> {
         self.pods.of.get(set)?.get(name)
     }
 
-    /// The revisions of a set, and those that it may adopt.
+    /// Returns the ControllerRevisions that a set controls or may adopt.
     pub fn revisions_of(&self, set: &ObjectKey) -> impl Iterator<Item = &RevisionFacts> {
         self.revisions.of.get(set).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// The budgets of a namespace.
+    /// Returns the PodDisruptionBudgets in a namespace.
     pub fn budgets_in<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = &'a BudgetFacts> {
         headgate_core::model::object::within(&self.budgets, namespace).map(|(_, budget)| budget)
     }
 }
 
-/// The set that an object belongs to or may belong to.
+/// Returns the set that an object belongs to. Without a controller, returns the set in the object's label.
 fn home(key: &ObjectKey, controller: Option<&Owner>, label: Option<&Arc<str>>) -> Option<ObjectKey> {
     let name = controller.map(|owner| &owner.name).or(label)?;
     Some(ObjectKey { namespace: key.namespace.clone(), name: name.clone() })

@@ -1,8 +1,8 @@
-//! One set: executes its plan as fast as the API server accepts it, and writes its status.
+//! Executes the plan of one set as fast as the API server allows, and writes the status of the set.
 //!
 //! * **Owns** the requests that were sent, and the last written status.
-//! * **Guarantees.** A request is not repeated before its effect is seen or can no longer come. Counts are written at
-//!   most once per second; changes that node updates depend on are written at once.
+//! * **Guarantees.** A request is not repeated before its effect is visible or can no longer occur. Counts in the
+//!   status are written at most once per second. Changes that node updates depend on are written immediately.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,63 +29,61 @@ use crate::model::{
     status::Status,
 };
 
-/// A request without a visible effect is sent again after this time.
+/// The delay after which a request without a visible effect is sent again.
 const AGAIN: Duration = Duration::from_secs(5);
-/// An answer that has not arrived after this time will not arrive.
+/// The maximum time until an answer arrives.
 const LOST: Duration = Duration::from_secs(60);
-/// The minimum interval between writes of counts.
+/// The minimum interval between two writes of counts.
 const PACE: Duration = Duration::from_secs(1);
 /// The written status of a set.
 #[derive(Debug, Default)]
 struct Written {
-    /// The status that was last written, or is being written.
+    /// The last status that was written or is being written.
     status: Option<Status>,
-    /// Set while a write is in flight or not shown by the watch. Nothing is written before that, or before this time.
+    /// The deadline of a status write in flight. No other status is written before the watch shows the write, or before
+    /// the deadline. `None`: no write is in flight.
     awaited: Option<Moment>,
-    /// When counts may be written again.
+    /// The time at which counts may be written again.
     next: Moment,
 }
 
-/// One set.
+/// The state of one set.
 #[derive(Debug, Default)]
 pub struct Set {
     uid: Uid,
-    /// The pod requests without a visible effect.
+    /// The requests for pods whose effect is not visible yet.
     asks: Asks,
     pace: Pace,
-    /// Other sent requests. Each is not sent again before this time.
+    /// The sent requests that `asks` does not contain. A request is not sent again before this time.
     sent: Vec<(Ask, Moment)>,
     written: Written,
     status: Option<Status>,
     refused: Option<Box<str>>,
-    /// Pods that the watch shows as deleted, although they were not terminating.
+    /// The pods that the watch no longer shows, although the pods were not terminating.
     unseen: Vec<(Arc<str>, Uid)>,
     handshakes: Handshakes,
     due: (Option<Moment>, Option<WallTime>),
 }
 
 impl Set {
-    /// The UID of the set.
     pub const fn uid(&self) -> &Uid {
         &self.uid
     }
 
-    /// Whether the set has this UID.
     pub fn is(&self, uid: &Uid) -> bool {
         self.uid == *uid
     }
 
-    /// The status of the set.
     pub fn status(&self) -> Option<(&Uid, &Status)> {
         Some((&self.uid, self.status.as_ref()?))
     }
 
-    /// When there is something to do.
+    /// Returns the time at which the set must be planned again.
     pub const fn due(&self) -> (Option<Moment>, Option<WallTime>) {
         self.due
     }
 
-    /// Whether there is something to do.
+    /// Returns whether the set must be planned now.
     pub fn is_due(&self, now: Moment, wall: WallTime) -> bool {
         self.due.0.is_some_and(|at| at <= now) || self.due.1.is_some_and(|at| at <= wall)
     }
@@ -95,9 +93,9 @@ impl Set {
         self.asks.shows(pod);
     }
 
-    /// Records that the watch shows a pod of the set as deleted.
+    /// Records that the watch no longer shows a pod of the set.
     pub fn lost_pod(&mut self, pod: &SetPod) {
-        // The watch only covers pods with the label. A pod that has lost the label looks like a deleted one.
+        // The watch covers only pods with the label. If a pod loses the label, the watch reports the pod as deleted.
         let is_own = pod.controller.as_ref().is_some_and(|owner| owner.uid == self.uid);
         if is_own && !pod.terminating && self.asks.may_end(&pod.uid) {
             self.unseen.push((pod.key.name.clone(), pod.uid.clone()));
@@ -105,7 +103,7 @@ impl Set {
         self.asks.gone(pod);
     }
 
-    /// Records that the watch shows the set, with the written status.
+    /// Records that the watch shows the set with the written status.
     pub fn shown(&mut self, facts: Option<&SetFacts>) {
         if facts.is_none_or(|facts| facts.uid == self.uid) {
             self.written.awaited = None;
@@ -137,7 +135,7 @@ impl Set {
                 if !matches!(outcome, Outcome::Done(_)) {
                     self.written.status = None;
                 }
-                // The watch may have been faster than the answer.
+                // The watch may show the write before the answer arrives.
                 self.written.awaited = self.written.awaited.map(|_| again);
             }
             other => {
@@ -148,7 +146,7 @@ impl Set {
         }
     }
 
-    /// The requests to send now.
+    /// Returns the requests to send now.
     pub fn plan(&mut self, facts: &SetFacts, seen: &Seen, now: Moment, wall: WallTime) -> Vec<Ask> {
         if self.uid != facts.uid {
             let asks = std::mem::take(&mut self.asks);
@@ -178,7 +176,8 @@ impl Set {
         let mut wants = Vec::new();
         belongings::pods(facts, &pods, &mut wants);
         let kept: BTreeSet<Revision> = belongings::revisions(facts, seen, &pods, &self.asks, &mut wants);
-        // Pods that will be adopted count as own pods. Nothing is done on their nodes before that.
+        // Pods that will be adopted count as own pods. Before the adoption of a pod, the controller changes nothing on
+        // the pod's node.
         let is_orphan = |pod: &SetPod| belongings::may_adopt(pod, facts);
         let here =
             self.pods_now(facts, pods.iter().copied().filter(|pod| is_own(pod) || is_orphan(pod)), wall);
@@ -201,7 +200,7 @@ impl Set {
         self.due.1 = self.due.1.into_iter().chain(due).chain(told.due).min();
         let makes_none = !steps.iter().any(|(_, step)| matches!(step, Step::Make(_)));
         if makes_none && self.asks.making().next().is_none() {
-            // Forget earlier rejections.
+            // Clear earlier rejections.
             self.refused = None;
         }
         steps.retain(|(node, _)| !held.contains(node));
@@ -225,7 +224,7 @@ impl Set {
         asks
     }
 
-    /// Sends the wanted requests, except those that were just sent.
+    /// Sends the requests, except requests that were sent recently.
     fn ask(&mut self, wants: Vec<Ask>, now: Moment, asks: &mut Vec<Ask>) {
         for want in wants {
             if !self.sent.iter().any(|(sent, _)| *sent == want) {
@@ -235,7 +234,7 @@ impl Set {
         }
     }
 
-    /// The requests that end all handshakes of this set.
+    /// Returns the requests that remove all annotations of this set from nodes.
     pub fn leave_nodes(&self, seen: &Seen) -> Vec<Ask> {
         self.handshakes.left(seen.all_nodes())
     }
@@ -244,7 +243,7 @@ impl Set {
         self.due.0 = self.due.0.into_iter().chain(at).min();
     }
 
-    /// The pods by node, with the effect of requests in flight.
+    /// Returns the pods by node. The state of each pod includes the effects of requests in flight.
     fn pods_now<'a>(
         &mut self,
         facts: &SetFacts,
@@ -337,8 +336,8 @@ impl Set {
         }
     }
 
-    /// The lowest free name on a node. Another replica that creates a pod there chooses the same name, and the API
-    /// server rejects one of the two.
+    /// Returns the lowest free name on a node. If another replica creates a pod on the same node, it chooses the same
+    /// name, and the API server rejects one creation.
     fn name(&self, facts: &SetFacts, seen: &Seen, node: &str) -> Arc<str> {
         let (set, node) = (&facts.key.name, short(node));
         let names = (0_u32..).map(|number| format!("{set}-{node}-{number}"));
@@ -372,7 +371,7 @@ impl Set {
     }
 }
 
-/// A short form of a node's name, with characters that are valid in every name: FNV-1a.
+/// Returns a short hash (FNV-1a) of a node's name. Each character of the hash is valid in object names.
 fn short(node: &str) -> String {
     let hash =
         node.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));

@@ -1,4 +1,4 @@
-//! Tests of the whole controller that the simulation does not cover.
+//! Tests of the whole controller for cases that the simulation does not cover.
 
 mod large;
 
@@ -87,7 +87,7 @@ fn revision(name: &str, number: i64) -> RevisionFacts {
     }
 }
 
-/// A set, and the requests sent for it so far.
+/// A set, and all requests that the controller sent for the set.
 struct Played {
     machine: Daemonsets,
     asked: Vec<Asked>,
@@ -117,13 +117,13 @@ impl Played {
         self.step(Input::Passed);
     }
 
-    /// The requests since the last call, without status writes.
+    /// Returns the requests since the last call, except status writes.
     fn asks(&mut self) -> Vec<Ask> {
         let asked = std::mem::take(&mut self.asked);
         asked.into_iter().map(|asked| asked.ask).filter(|ask| !matches!(ask, Ask::Write { .. })).collect()
     }
 
-    /// Answers the only request, and applies the consequences.
+    /// Answers the only request, and applies the effects of the answer.
     fn answer(&mut self, outcome: Outcome) -> Ask {
         let mut asked = std::mem::take(&mut self.asked);
         asked.retain(|asked| !matches!(asked.ask, Ask::Write { .. }));

@@ -1,15 +1,16 @@
-//! Which nodes are updated to a new revision now, and what stops the rollout.
+//! Chooses the nodes that are updated to a new revision now.
 //!
-//! The update of a node is written into the status of the set before it begins, and is stored nowhere else. A new
-//! leader therefore continues where the last one stopped, and never updates more nodes at once than allowed.
+//! The update of a node is written into the status of the set before the update begins, and is stored nowhere else. A
+//! new leader therefore continues with the same nodes, and never updates more nodes simultaneously than allowed.
 //!
 //! * **Owns** no state.
-//! * **Guarantees.** The number of updating nodes is at most the set's limit, including nodes that were updated in this
-//!   rollout and are degraded. A node that misses the deadline stops the rollout: no other node begins. Updating nodes
-//!   continue, and if the late node completes, the rollout continues. A node with old pods of which none is available
-//!   is updated at once, because no request can be dropped there.
-//! * **Assumes** that a node which is not ready, or accepts no pods, cannot be updated now: its update ends, and begins
-//!   again later.
+//! * **Guarantees.** The number of updating nodes is at most the limit of the set. Nodes that were already updated in
+//!   this rollout, but are degraded, count as updating. A node that misses the deadline stops the rollout: no further
+//!   node begins its update. Updating nodes continue. When the late node completes its update, the rollout continues.
+//!   If a node has old pods but no pod that serves, the node's update begins immediately, because it cannot drop
+//!   requests.
+//! * **Assumes** that a node cannot be updated while it is not ready or accepts no pods. If an updating node is no
+//!   longer ready or no longer accepts pods, the update is cancelled, and begins again later.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,7 +18,7 @@ use headgate_core::model::WallTime;
 
 use crate::model::node::{NodeNow, Progress, Standing, TurnTerms, Turns};
 
-/// The nodes to update from now on, given those that were being updated.
+/// Returns the nodes that are updated from now on. `before`: the nodes that were being updated until now.
 pub fn turns(
     nodes: &[NodeNow<'_>],
     before: &BTreeMap<Arc<str>, WallTime>,
@@ -46,7 +47,7 @@ pub fn turns(
         waits && node.can_turn() && !turns.have.contains_key(node.name)
     };
     let mut waiting: Vec<&NodeNow<'_>> = nodes.iter().filter(wait).collect();
-    // A node that was updated and is degraded delays the others.
+    // A node that was updated but is degraded delays all further nodes.
     let tried = |node: &&NodeNow<'_>| {
         let has_nothing_old = progress(node) == Progress::Degraded && !turns.have.contains_key(node.name);
         has_nothing_old && node.can_turn() && !terms.is_settled
@@ -64,8 +65,9 @@ pub fn turns(
         room = 0;
     }
     loop {
-        // First, nodes where no pod is available: an update costs nothing there, and they may block evictions
-        // elsewhere. Then nodes whose update has begun, then those with missing pods, then by zone.
+        // Nodes without an available pod come first: an update drops no request on such a node, and the node may block
+        // evictions on other nodes. The next nodes are nodes with a started update, and then nodes with missing pods.
+        // The zone decides between equal nodes.
         let next = waiting.iter().enumerate().min_by_key(|(_, node)| {
             let begun = progress(node) == Progress::Mixed;
             let zone = zones.get(node.zone).copied().unwrap_or_default();
@@ -111,7 +113,7 @@ mod tests {
         is_settled: bool,
     }
 
-    /// Nodes by name, each with the state of its only pod. The first letter of the name is the zone.
+    /// Creates nodes by name. Each node has one pod in the given state. The first letter of the name is the zone.
     fn played(nodes: &[(&str, &str)]) -> Played {
         let node = |(name, word): &(&str, &str)| {
             let pod = |(revision, state): (&str, State)| PodNow {

@@ -1,19 +1,20 @@
-//! The servers of Headgate. `headgate run` registers pods in AWS target groups as soon as they have an IP, and deregisters
-//! them before they terminate. `headgate daemonsets` rolls out the pods of IngressDaemonSets. `headgate certificates`
-//! manages the webhook's certificate.
+//! The servers of Headgate. `headgate run` registers pods in AWS target groups as soon as they have an IP, and
+//! deregisters the pods before they terminate. `headgate daemonsets` rolls out the pods of IngressDaemonSets. `headgate
+//! certificates` manages the webhook's certificate.
 //!
-//! `headgate-core` and `headgate-daemonset` make the decisions. This crate connects them to Kubernetes and AWS. The program
-//! itself, with the client commands, is in `headgate-cli`, which queries these servers and uses the same adapters:
+//! `headgate-core` and `headgate-daemonset` make the decisions. This crate connects the decisions to Kubernetes and
+//! AWS. `headgate-cli` contains the program and the client commands, which query these servers and use the same
+//! adapters:
 //!
 //! ```text
-//!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine: it receives the news of
-//!      pods        (Engine)          RegisterTargets   the watches, starts the calls,
-//!      Services       │              DeregisterTargets and receives their answers
+//!  kube::watch ─► app::owner ─► aws::TargetGroups      one task owns the engine, passes events
+//!      pods        (Engine)          RegisterTargets   of the watches to the engine,
+//!      Services       │              DeregisterTargets sends calls, and receives the answers
 //!                     ├─► kube::events                 Events on Services and pods
 //!                     ├─► runtime::views ─► admin      /metrics, /readyz; on loopback /debug/*
 //!                     │                      ├── status, explain, diff    for the client commands
 //!                     ├─► journal ───────────┘         the history of targets, pods and nodes
-//!                     └── webhook                      what a new pod gets
+//!                     └── webhook                      changes of new pods, answers to evictions
 //!  daemonsets ─► headgate_daemonset::Daemonsets        IngressDaemonSets: a separate server
 //!  certificates                                        the webhook's certificate and path: a separate server
 //!  flags                                               the flags of these servers

@@ -1,5 +1,5 @@
-//! Shared parts of the property tests of this crate's parsers: cases from a fixed seed, any text, and documents with
-//! random changes.
+//! Shared code of this crate's parser property tests: cases from a fixed seed, random texts, and documents with random
+//! changes.
 
 use proptest::{
     prelude::*,
@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 
 /// The number of cases per property.
 const CASES: u32 = 400;
-/// The longest message about one thing, in bytes.
+/// The maximum length of a message about one object, in bytes.
 pub const LONGEST_MESSAGE: usize = 2048;
 
-/// Checks the property with [`CASES`] values.
+/// Checks that the property holds for [`CASES`] random values.
 pub fn holds<S: Strategy>(values: S, property: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     let seeded = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
@@ -27,7 +27,7 @@ pub fn text(pattern: &str) -> impl Strategy<Value = String> + use<> {
     string_regex(pattern).unwrap()
 }
 
-/// Any text: a short one of any characters, a nearly valid one, or a very long one.
+/// Any text: short random text, nearly valid text, or very long text.
 pub fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => text(r"\PC{0,40}"),
@@ -37,7 +37,7 @@ pub fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Any JSON.
+/// Any JSON value.
 pub fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         2 => Just(Value::Null),
@@ -56,7 +56,7 @@ pub fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The places in a document below `root`, as JSON pointers.
+/// The JSON pointers of all values in a document at or below `root`.
 fn places(document: &Value, root: &str) -> Vec<String> {
     let mut all = vec![root.to_owned()];
     match document.pointer(root) {
@@ -72,7 +72,7 @@ fn places(document: &Value, root: &str) -> Vec<String> {
     all
 }
 
-/// The document, with other content in one to three places at or below `root`.
+/// The document with other content in one to three places at or below `root`.
 pub fn changed(document: Value, root: &'static str) -> impl Strategy<Value = Value> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any_json()), 1..4);
     changes.prop_map(move |changes| {
@@ -85,7 +85,7 @@ pub fn changed(document: Value, root: &'static str) -> impl Strategy<Value = Val
     })
 }
 
-/// The document in a form that an API server may serve one day. Fields are null or missing, and numbers and texts
+/// The document in a form that a future API server may return. Fields may be null or missing, and numbers and texts may
 /// have any value of their type.
 pub fn varied(document: Value) -> impl Strategy<Value = Value> {
     let changes =

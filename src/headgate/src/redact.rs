@@ -1,10 +1,10 @@
-//! Keeps the secret path of the webhooks out of every output. API servers repeat the objects that they reject, and the
-//! URL of a failed call.
+//! Removes the secret path of the webhooks from every output. The secret could appear there because API servers repeat
+//! rejected objects and the URLs of failed calls.
 
-/// A secret of 256 bits in hexadecimal digits.
+/// The length of a 256-bit secret in hexadecimal digits.
 pub const DIGITS: usize = 64;
 
-/// The text without secrets, which are long runs of hexadecimal digits.
+/// Replaces long runs of hexadecimal digits, which may be secrets.
 pub fn redacted(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;

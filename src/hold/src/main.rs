@@ -1,15 +1,17 @@
-//! `headgate-hold`: sleeps for the time of a container's hold, then does what the container's own `preStop` would have done.
+//! `headgate-hold`: sleeps for a container's hold, and then runs the container's own `preStop` hook.
 //!
 //! ```text
 //! headgate-hold SECONDS run COMMAND [ARGUMENT ...]
 //! headgate-hold SECONDS get [HOST]:PORT PATH ['NAME: VALUE' ...]
 //! ```
 //!
-//! The webhook puts it before a hook if the pod asks for that (`headgate.dev/own-prestop: wrap`) and no shell can do it.
+//! The webhook sets this program as the `preStop` hook of a container. The pod must request it
+//! (`headgate.dev/own-prestop: wrap`), and the container must have no suitable shell.
 //!
-//! The program is mounted from Headgate's image and must run in any container. It is static, and needs no file, no name
-//! server, no permission and little memory. The kubelet sees the same result as without it: `run` replaces itself with the
-//! command, and `get` succeeds with any answer, like a request of the kubelet.
+//! The program is mounted from Headgate's image and must run in any container. The program is static, and needs no
+//! file, no DNS server, no permission and little memory. The kubelet gets the same result as from the original hook.
+//! `run` replaces the process with the hook's command. `get` succeeds with any HTTP answer, as the kubelet's own
+//! request does.
 
 mod request;
 
@@ -28,7 +30,7 @@ use request::Request;
 const USAGE: &str = "usage: headgate-hold SECONDS run COMMAND [ARGUMENT ...] or headgate-hold SECONDS get \
                      [HOST]:PORT PATH ['NAME: VALUE' ...]";
 
-/// The action after the hold.
+/// The hook that runs after the hold.
 #[derive(Debug)]
 enum Then {
     Run(OsString, Vec<OsString>),
@@ -54,7 +56,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The exit code of shells that cannot run a command.
+/// Returns the exit code that a shell returns if it cannot run a command.
 fn code_of(error: &io::Error) -> u8 {
     if error.kind() == ErrorKind::NotFound { 127 } else { 126 }
 }

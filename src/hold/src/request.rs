@@ -1,4 +1,4 @@
-//! One HTTP request, as the kubelet sends it for a `preStop`: any answer counts as success.
+//! An HTTP request as the kubelet sends it for a `preStop` hook. Any HTTP answer counts as success.
 
 use std::{
     io::{self, Read, Write},
@@ -6,16 +6,15 @@ use std::{
     time::Duration,
 };
 
-/// The timeout of the connection. The answer may take until the pod is killed: some servers answer when they are
-/// drained.
+/// The timeout of the connection. The answer has no timeout, because some servers answer only after they are drained.
 const CONNECT: Duration = Duration::from_secs(5);
-/// So much of an answer is read.
+/// The maximum number of bytes that are read from an answer.
 const HEAD: usize = 64 << 10;
 
-/// A request.
+/// A GET request.
 #[derive(Debug)]
 pub struct Request {
-    /// Empty: the pod itself.
+    /// The host. Empty: the pod itself.
     host: String,
     port: u16,
     path: String,
@@ -23,10 +22,10 @@ pub struct Request {
 }
 
 impl Request {
-    /// To this host and port.
+    /// Creates a request to this host and port.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The text is not a host and a port.
     pub fn read(to: &str, path: String, headers: Vec<String>) -> Result<Self, String> {
         let wrong = || format!("{to:?} is not a host and port");
         let (host, port) = to.rsplit_once(':').ok_or_else(wrong)?;
@@ -34,10 +33,10 @@ impl Request {
         Ok(Self { host: host.to_owned(), port: port.parse().map_err(|_| wrong())?, path, headers })
     }
 
-    /// Sends it, and waits for an answer.
+    /// Sends the request and waits for the answer.
     ///
     /// # Errors
-    /// A sentence.
+    /// The connection fails, or the answer is not HTTP. The error is a sentence.
     pub fn send(&self) -> Result<(), String> {
         let said = |what: &str, error: io::Error| {
             let Self { host, port, path, .. } = self;
@@ -100,16 +99,16 @@ impl Request {
     }
 }
 
-/// The addresses at which this pod listens: its own first, which is that by which it would reach another one, as the
-/// kubelet has it; then those of loopback.
+/// Returns the addresses that this pod may listen on. The first address is the pod's own IP, which the kubelet uses
+/// too. The loopback addresses follow.
 fn own_addresses() -> Vec<IpAddr> {
     let towards = |from: SocketAddr, to: SocketAddr| -> io::Result<IpAddr> {
-        // Nothing is sent: a datagram socket only takes the address of the route.
+        // A UDP socket sends nothing on `connect`, and only selects the local address of the route.
         let socket = UdpSocket::bind(from)?;
         socket.connect(to)?;
         Ok(socket.local_addr()?.ip())
     };
-    // Addresses of documentation (RFC 5737, RFC 3849): those of nobody.
+    // The addresses are reserved for documentation (RFC 5737, RFC 3849), so no host has them.
     let v4 = towards((Ipv4Addr::UNSPECIFIED, 0).into(), (Ipv4Addr::new(192, 0, 2, 1), 9).into());
     let v6 = towards(
         (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -125,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that gives one answer, and what it was asked.
+    /// Starts a server that gives one answer. The handle returns the request that the server received.
     fn server(answer: &'static str) -> (u16, thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -176,7 +175,7 @@ mod tests {
     #[test]
     fn who_does_not_answer_or_does_not_speak_http_is_an_error_that_names_him() {
         let to = |to: String| Request::read(&to, "/quit".into(), Vec::new()).unwrap();
-        // Nobody listens there, and nobody is given this port.
+        // No process listens on port 1, and the system never assigns port 1.
         let error = to("127.0.0.1:1".to_owned()).send().unwrap_err();
         assert!(error.starts_with("cannot send GET /quit of port 1 of 127.0.0.1: "), "{error}");
         let (port, _asked) = server("220 ready\r\n\r\n");

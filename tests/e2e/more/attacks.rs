@@ -52,8 +52,8 @@ fn fifty_thousand_labels_and_as_many_of_a_selector_keep_no_other_tenant_waiting(
         t.s.wait_targets(&group, &t.targets(&t.a, 3).await).await;
 
         large_selector(&t.b, &theirs.name).await;
-        t.b.wait_warning("large-pod", "LimitExceeded", "The labels of a pod").await;
-        t.b.wait_warning("large", "LimitExceeded", "The selector of a Service").await;
+        t.b.wait_warning("large-pod", "LimitExceeded", "the labels of a pod").await;
+        t.b.wait_warning("large", "LimitExceeded", "the selector of a Service").await;
         for _ in 0..2 {
             // Each write is an event for every replica.
             for at in 0..5 {

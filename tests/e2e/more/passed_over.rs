@@ -68,7 +68,7 @@ fn the_pods_of_a_daemon_set_leave_a_cordoned_node_before_it_ends() {
         kubectl.run(&["cordon", node]).await;
         stage.s.wait_targets(&stage.group, &but(&pods, node)).await;
         let (pod, _) = &pods[node];
-        stage.cluster.wait_warning(pod, "NodeDisrupted", "without evicting this pod").await;
+        stage.cluster.wait_warning(pod, "NodeDisrupted", "skip this pod").await;
         wait::until("its bound has passed", || async {
             let written = stage.annotations(pod).await;
             let may_go =

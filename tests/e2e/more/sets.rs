@@ -76,7 +76,7 @@ fn a_template_that_is_too_large_is_reported_and_changes_no_pod() {
         large["metadata"]["annotations"]["example.com/large"] = "x".repeat(65_536).into();
         set.patch(json!({"template": large})).await;
         set.wait_reason("Progressing", "LimitExceeded").await;
-        set.s.cluster.wait_warning("edge", "LimitExceeded", "The template of an IngressDaemonSet").await;
+        set.s.cluster.wait_warning("edge", "LimitExceeded", "the template of an IngressDaemonSet").await;
         assert_eq!(uids().await, before);
 
         let tolerations: Vec<Value> =

@@ -118,7 +118,7 @@ fn each_taint_of_a_node_that_goes_takes_targets_out_and_its_end_puts_them_back()
         }
         stage.cluster.wait_warning("plain", "NodeDisrupted", "will be drained").await;
         stage.cluster.wait_warning("held", "NodeDying", "is about to fail").await;
-        stage.cluster.wait_warning("plain", "RegisteredAgain", "Registered again").await;
+        stage.cluster.wait_warning("plain", "RegisteredAgain", "registered again").await;
         assert!(stage.cluster.warnings("other").await.is_empty());
         wait::until("nothing is left on the pod", || async {
             let left = stage.annotations("plain").await;

@@ -1,4 +1,4 @@
-//! DescribeAccountLimits: the quotas in force, or AWS's defaults if there are none.
+//! DescribeAccountLimits: returns the configured quotas, or the defaults of AWS.
 
 use super::Api;
 use super::xml::Xml;

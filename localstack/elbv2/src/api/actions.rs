@@ -4,7 +4,7 @@ use super::form::Form;
 use super::xml::Xml;
 use crate::model::{Action, FixedResponse, Forward, Model, Redirect, Refusal};
 
-/// Parses a list of one action.
+/// Parses a list that contains exactly one action.
 pub fn parse(model: &Model, actions: &[&Form]) -> Result<Action, Refusal> {
     let [action] = actions else {
         return Err(Refusal::validation(if actions.is_empty() {
@@ -72,7 +72,7 @@ fn parse_forward(model: &Model, action: &Form) -> Result<Vec<Forward>, Refusal> 
     match (forwards.as_slice(), single) {
         ([], None) => Err(Refusal::validation("A target group ARN must be specified for a forward action")),
         ([], Some(group)) => Ok(vec![Forward { group, weight: 1 }]),
-        // Both forms are valid if they agree. AWS returns both for a listener.
+        // Both forms may be present if they agree. AWS returns both forms for a listener.
         ([only], Some(group)) if only.group == group => Ok(forwards),
         (_, None) => Ok(forwards),
         _ => Err(Refusal::validation(
@@ -81,7 +81,7 @@ fn parse_forward(model: &Model, action: &Form) -> Result<Vec<Forward>, Refusal> 
     }
 }
 
-/// Renders the action as a list of one.
+/// Renders the action as a list with one member.
 pub fn render(xml: &mut Xml, name: &str, model: &Model, action: &Action) {
     xml.list(name, [action], |member, action| match action {
         Action::Forward(forwards) => render_forward(member, model, forwards),
@@ -108,7 +108,7 @@ pub fn render(xml: &mut Xml, name: &str, model: &Model, action: &Action) {
     });
 }
 
-/// Renders both forms for a single target group, as AWS does.
+/// Renders both forms if there is only one target group, as AWS does.
 fn render_forward(xml: &mut Xml, model: &Model, forwards: &[Forward]) {
     let arn_of = |forward: &Forward| model.group(forward.group).map(|group| group.arn.clone()).ok();
     let single = if let [only] = forwards { arn_of(only) } else { None };

@@ -1,4 +1,4 @@
-//! Describe and modify the attributes of target groups and load balancers.
+//! Describes and modifies the attributes of target groups, load balancers and listeners.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::model::Refusal;
 
-/// A parameter with its fields. A list has a field `member`, whose fields are numbers.
+/// A parameter with its fields. A list has the field `member`, whose fields have numbers as names.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Form {
     value: Option<String>,
@@ -19,7 +19,7 @@ impl Form {
         check_encoding(body)?;
         let mut root = Self::default();
         for (key, value) in form_urlencoded::parse(body) {
-            // No parameter of any action is deeper. Without a limit, the drop of a very deep tree could overflow the
+            // No parameter of any action is deeper. Without the limit, dropping a very deep tree could overflow the
             // stack.
             if key.split('.').count() > DEEPEST {
                 return Err(Refusal::MalformedQueryString("A parameter name has too many parts"));
@@ -34,22 +34,22 @@ impl Form {
         self.fields.entry(name.to_owned()).or_default()
     }
 
-    /// The text of this parameter.
+    /// Returns the text of this parameter.
     pub fn text(&self) -> &str {
         self.value.as_deref().unwrap_or_default()
     }
 
-    /// The text of a field.
+    /// Returns the text of a field.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.get(name)?.value.as_deref()
     }
 
-    /// A field with fields of its own.
+    /// Returns a field that has further fields.
     pub fn field(&self, name: &str) -> Option<&Form> {
         self.fields.get(name)
     }
 
-    /// The members of a list, ordered by number.
+    /// Returns the members of a list, ordered by number.
     pub fn list(&self, name: &str) -> Vec<&Form> {
         let Some(list) = self.fields.get(name).and_then(|list| list.fields.get("member")) else {
             return Vec::new();
@@ -60,12 +60,12 @@ impl Form {
         members.into_iter().map(|(_, member)| member).collect()
     }
 
-    /// The members of a list of strings.
+    /// Returns the members of a list of strings.
     pub fn texts(&self, name: &str) -> Vec<String> {
         self.list(name).into_iter().map(|member| member.text().to_owned()).collect()
     }
 
-    /// The text of a required field.
+    /// Returns the text of a required field.
     pub fn required(&self, name: &str) -> Result<&str, Refusal> {
         self.get(name).filter(|text| !text.is_empty()).ok_or_else(|| {
             Refusal::validation(format!(
@@ -76,7 +76,7 @@ impl Form {
         })
     }
 
-    /// A field as a number, if the field exists.
+    /// Returns a field as a number. `None`: the field does not exist.
     pub fn number<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
         self.get(name)
             .map(|text| {
@@ -87,7 +87,7 @@ impl Form {
             .transpose()
     }
 
-    /// A field as a port, if the field exists.
+    /// Returns a field as a port. `None`: the field does not exist.
     pub fn port(&self, name: &str) -> Result<Option<u16>, Refusal> {
         let Some(text) = self.get(name) else { return Ok(None) };
         match text.parse() {
@@ -97,7 +97,7 @@ impl Form {
     }
 }
 
-/// Each percent sign must be followed by two hexadecimal digits, and the decoded bytes must be UTF-8.
+/// Checks that two hexadecimal digits follow each percent sign, and that the decoded bytes are UTF-8.
 fn check_encoding(body: &[u8]) -> Result<(), Refusal> {
     const WRONG: Refusal = Refusal::MalformedQueryString("The query string is not correctly percent-encoded");
     let mut rest = body;
@@ -125,7 +125,7 @@ fn decode(pair: &[u8]) -> Vec<u8> {
             byte => decoded.push(byte),
         }
     }
-    // So that a sequence of bytes cannot begin in one pair and end in the next.
+    // The separator prevents a sequence of bytes that begins in one pair and ends in the next pair.
     decoded.push(b'&');
     decoded
 }

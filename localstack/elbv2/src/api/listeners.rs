@@ -9,7 +9,7 @@ use super::{Api, actions, tags};
 use crate::dataplane::bind_all;
 use crate::model::{Arn, ArnKind, Listener, ListenerId, Model, Protocol, Refusal};
 
-/// Opens the sockets before the listener exists, so that this call fails if a port cannot be bound.
+/// Creates a listener. The sockets are opened first, so that the call fails if a port cannot be bound.
 pub fn create(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     let balancer_arn = form.required("LoadBalancerArn")?;
     let protocol = Protocol::parse(form.required("Protocol")?)?;
@@ -49,7 +49,7 @@ pub fn describe(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     })
 }
 
-/// Changes the default action, not the port or the protocol.
+/// Changes the default action of a listener, but not the port or the protocol.
 pub fn modify(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     let arn = form.required("ListenerArn")?;
     let (port, protocol) = (form.port("Port")?, form.get("Protocol").map(Protocol::parse).transpose()?);

@@ -88,7 +88,7 @@ pub fn describe(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     })
 }
 
-/// AWS returns success if the load balancer does not exist.
+/// Deletes a load balancer. As in AWS, the call succeeds if the load balancer does not exist.
 pub async fn delete(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     let arn = form.required("LoadBalancerArn")?;
     crate::model::Arn::expect_kind(arn, ArnKind::LoadBalancer)?;
@@ -103,7 +103,7 @@ pub async fn delete(api: &Api, form: &Form) -> Result<Xml, Refusal> {
 }
 
 fn render(xml: &mut Xml, model: &Model, clock: &Clock, balancer: &LoadBalancer) {
-    // The hosted zones of load balancer names in us-east-1.
+    // The hosted zones of AWS load balancers in us-east-1.
     let hosted_zone = match balancer.spec.kind {
         Kind::Network => "Z26RNL4JYFTOTI",
         Kind::Application => "Z35SXDOTRQ7X7K",

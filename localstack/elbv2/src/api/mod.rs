@@ -1,7 +1,7 @@
-//! The AWS Query API: form parameters in, XML out.
+//! The AWS Query API: parses form parameters and returns XML.
 //!
-//! [`server`] reads requests and [`dispatch`] finds the action. One file per resource parses, validates, applies and
-//! renders. A rejected call changes nothing, except with partial batches.
+//! [`server`] reads requests, and [`dispatch`] selects the action. One file per resource parses, validates, applies and
+//! renders the call. A rejected call changes nothing, except if partial batches are enabled.
 
 mod account;
 mod actions;
@@ -26,19 +26,17 @@ use crate::shared::Shared;
 use form::Form;
 use xml::Xml;
 
-/// What the actions need.
+/// The state and the sockets that actions need.
 #[derive(Debug, Clone)]
 pub struct Api {
-    /// The state.
     pub shared: Arc<Shared>,
-    /// The sockets of listeners.
     pub dataplane: Arc<Dataplane>,
 }
 
-/// The version of the API. Classic ELB has the same service name and another version.
+/// The version of the ELBv2 API. Classic Load Balancer has the same service name but another version.
 const VERSION: &str = "2015-12-01";
 
-/// Runs one action and returns the content of `<ActionResult>`. Health is answered as it was `ago` before now.
+/// Runs one action and returns the content of `<ActionResult>`. Target health is returned as it was `ago` before now.
 async fn dispatch(api: &Api, action: &str, form: &Form, ago: Duration) -> Result<Xml, Refusal> {
     if action.is_empty() {
         return Err(Refusal::MissingAction);

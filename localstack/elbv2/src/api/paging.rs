@@ -1,12 +1,13 @@
-//! Pages of a list: `PageSize` of 1 to 400 and an opaque `Marker`.
+//! Pages of a list. A call has a `PageSize` from 1 to 400 and an opaque `Marker`.
 //!
-//! A marker refers to the last returned item, not to a count. So items that are created or deleted between two calls
-//! cause no duplicates and no gaps.
+//! A marker refers to the last returned item, not to a count. Items that are created or deleted between two calls
+//! therefore cause no duplicates and no gaps.
 
 use super::form::Form;
 use crate::model::Refusal;
 
-/// The requested page of `items` (sorted by `number`, ascending), and the marker of the next page.
+/// Returns the requested page of `items`, and the marker of the next page. The items must be sorted by `number` in
+/// ascending order.
 pub fn page<T>(
     form: &Form,
     items: impl Iterator<Item = T>,

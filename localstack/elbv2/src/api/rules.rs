@@ -86,7 +86,7 @@ pub fn describe(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     })
 }
 
-/// A row of the list of rules: a rule with conditions, or a listener's default.
+/// A row in the list of rules: a rule with conditions, or the default rule of a listener.
 enum Row<'a> {
     Rule(&'a Rule),
     Default(&'a Listener),
@@ -134,7 +134,7 @@ fn parse_conditions(form: &Form) -> Result<Vec<Condition>, Refusal> {
     form.list("Conditions").into_iter().map(parse_condition).collect()
 }
 
-/// The values of a condition, in the newer form (`PathPatternConfig`) or the older one (`Values`).
+/// Parses the values of a condition in the newer form (`PathPatternConfig`) or in the older form (`Values`).
 fn parse_condition(condition: &Form) -> Result<Condition, Refusal> {
     let values = |config: &str| {
         let newer = condition.field(config).map(|config| config.texts("Values")).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The HTTP server of the AWS API. Each call is a POST (or GET) of a form to one address.
+//! The HTTP server of the AWS API. Every call is a POST or GET request with a form, and all calls have the same URL.
 //!
-//! A call that has arrived is carried out even if its client disconnects. AWS does the same. While the API is switched off, its
-//! socket is closed, so clients get a refused connection. Calls that arrived before are still answered.
+//! As AWS does, the server completes a call that has arrived even if the client disconnects. While the API is switched
+//! off, the socket is closed, so clients get a refused connection. The server still answers calls that arrived earlier.
 
 use std::error::Error;
 use std::io;
@@ -30,16 +30,16 @@ use crate::model::Refusal;
 use crate::tasks::Tasks;
 use crate::trace::Event;
 
-/// The largest accepted request: some thousand targets in one call.
+/// The maximum size of a request. A call with some thousand targets fits.
 const LARGEST_BODY: usize = 8 << 20;
-/// How long a client may take to send a request, from its first byte.
+/// The maximum time that a client may take to send a request, from the first byte.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How long switching off waits for calls that have arrived.
+/// The maximum time that a switch-off waits for calls in progress.
 const GRACE: Duration = Duration::from_secs(1);
-/// The pause before another attempt at an operation that the system rejected.
+/// The pause before the next attempt at an operation that the system rejected.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Switches the API on and off.
+/// Switches the API on or off.
 #[derive(Debug)]
 pub struct Switch {
     wanted: watch::Sender<bool>,
@@ -47,23 +47,24 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// Switches the API, and waits until the socket is open, or closed with all its kept-alive connections.
+    /// Switches the API on or off. Waits until the socket is open, or until the socket and all idle connections are
+    /// closed.
     pub async fn set(&self, on: bool) {
         self.wanted.send_replace(on);
         let mut actual = self.actual.clone();
-        // An error means that the server task has ended, which its supervisor reports.
+        // An error means that the server task has terminated. The supervisor reports this failure.
         let _ = actual.wait_for(|actual| *actual == on).await;
     }
 }
 
-/// Serves the API on a socket.
+/// A server of the API on one socket.
 #[derive(Debug, Clone)]
 struct Server {
     api: Api,
     tasks: Tasks,
 }
 
-/// Starts to serve the API on a socket.
+/// Starts the server on a socket.
 pub fn start(api: Api, listener: TcpListener, address: SocketAddr, tasks: &Tasks) -> Switch {
     let (wanted, wanted_changes) = watch::channel(true);
     let (actual, actual_changes) = watch::channel(true);
@@ -92,7 +93,7 @@ impl Server {
             };
             actual.send_replace(true);
             let (end, connections) = (CancellationToken::new(), TaskTracker::new());
-            // Also when this task is cancelled.
+            // The guard also stops the connections if this task is cancelled.
             let ending = end.clone().drop_guard();
             tokio::select! {
                 _ = wanted.wait_for(|on| !*on) => {}
@@ -123,9 +124,10 @@ impl Server {
         }
     }
 
-    /// Answers the calls of one connection until the client, the switch or the stop ends it.
+    /// Answers the calls on one connection until the client disconnects, the API is switched off, or the stand-in
+    /// stops.
     async fn converse(self, stream: TcpStream, end: CancellationToken) {
-        // Only a hint to the system.
+        // This setting is only a hint to the system.
         let _ = stream.set_nodelay(true);
         let stop = self.tasks.stop().clone();
         let service = service_fn(move |request| {
@@ -135,7 +137,7 @@ impl Server {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
         let mut connection = builder.serve_connection(TokioIo::new(stream), service);
-        // Other errors mean that the client disconnected.
+        // All other errors mean that the client disconnected.
         let ended = tokio::select! {
             ended = &mut connection => Some(ended),
             () = end.cancelled() => {
@@ -153,7 +155,7 @@ impl Server {
         };
         let broken = ended.as_ref().err().and_then(|error| error.source()?.downcast_ref::<Broken>());
         if matches!(broken, Some(Broken::Reset)) {
-            // If the system rejects this, the connection closes in the usual way.
+            // If the system rejects this setting, the connection closes normally.
             let _ = connection.into_parts().io.into_inner().set_zero_linger();
         }
     }
@@ -178,7 +180,7 @@ impl Server {
     }
 }
 
-/// A call that gets no answer.
+/// A call that gets no normal answer.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 enum Broken {
     #[error("a fault closes the connection")]
@@ -221,7 +223,7 @@ fn refuse(away: &TurnedAway, request_id: &str) -> Response {
     render(away.status, Xml::error(away.status, &away.code, &away.message, request_id), request_id)
 }
 
-/// Handles one call, from the end of its request until its answer is ready.
+/// Handles one call from the end of the request until the answer is ready.
 async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Broken> {
     let id = request_id();
     let arrived = api.shared.clock.now();
@@ -277,14 +279,14 @@ async fn call(api: Api, form: Form, signature: Signature) -> Result<Response, Br
     }
 }
 
-/// The answer of a proxy in front of the service if the service does not answer.
+/// Returns the error page that a proxy returns if the service behind it does not answer.
 fn page(status: u16) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let body = format!("<html><body><h1>{status}</h1></body></html>");
     (status, [(header::CONTENT_TYPE, "text/html")], Body::from(body)).into_response()
 }
 
-/// The target group in the parameters of a call.
+/// Returns the name of the target group in the parameters of a call.
 fn group_named(form: &Form) -> Option<String> {
     let by_arn = form.get("TargetGroupArn").and_then(|arn| arn.split('/').nth(1));
     let created = form.get("Name").filter(|_| form.get("Action") == Some("CreateTargetGroup"));
@@ -305,7 +307,8 @@ fn render(status: u16, body: String, request_id: &str) -> Response {
 
 const REQUEST_ID: header::HeaderName = header::HeaderName::from_static("x-amzn-requestid");
 
-/// Does not use the seeded generator: the number of read calls must not change the simulation.
+/// Returns a random request ID. The seeded generator is not used, because the number of read calls must not change the
+/// simulation.
 fn request_id() -> String {
     let digits = format!("{:032x}", rand::random::<u128>());
     let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];

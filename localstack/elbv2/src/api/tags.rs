@@ -5,12 +5,12 @@ use super::form::Form;
 use super::xml::Xml;
 use crate::model::{Refusal, Tags};
 
-/// AWS's limit per resource.
+/// The maximum number of tags per resource in AWS.
 const MOST_TAGS: usize = 50;
-/// AWS's limit per DescribeTags.
+/// The maximum number of ARNs per DescribeTags call in AWS.
 const MOST_ARNS: usize = 20;
 
-/// The `Tags` parameter of a call.
+/// Parses the `Tags` parameter of a call.
 pub fn parse(form: &Form) -> Result<Tags, Refusal> {
     let mut tags = Tags::new();
     for tag in form.list("Tags") {

@@ -102,7 +102,7 @@ pub fn modify(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     })
 }
 
-/// AWS returns success if the target group does not exist.
+/// Deletes a target group. As in AWS, the call succeeds if the target group does not exist.
 pub fn delete(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     let arn = form.required("TargetGroupArn")?;
     Arn::expect_kind(arn, ArnKind::TargetGroup)?;

@@ -7,7 +7,7 @@ use super::form::Form;
 use super::xml::Xml;
 use crate::model::{RawTarget, Refusal, Shown, State, TargetGroup, TargetKey};
 
-/// The `Targets` parameter of a call.
+/// Parses the `Targets` parameter of a call.
 fn parse(form: &Form) -> Result<Vec<RawTarget>, Refusal> {
     form.list("Targets")
         .into_iter()
@@ -21,7 +21,7 @@ fn parse(form: &Form) -> Result<Vec<RawTarget>, Refusal> {
         .collect()
 }
 
-/// The targets of a call in the form of the trace, valid or not.
+/// Returns the targets of a call in the notation of the trace, including invalid targets.
 pub fn named(form: &Form) -> Vec<String> {
     let name = |target: &Form| {
         let id = target.get("Id").unwrap_or_default();
@@ -44,7 +44,7 @@ pub fn deregister(api: &Api, form: &Form) -> Result<Xml, Refusal> {
     Ok(Xml::default())
 }
 
-/// Target health as it was `ago` before now, in real time.
+/// Describes target health as it was `ago` before now, in real time.
 pub fn describe_health(api: &Api, form: &Form, ago: Duration) -> Result<Xml, Refusal> {
     let arn = form.required("TargetGroupArn")?;
     let asked = parse(form)?;
@@ -96,7 +96,7 @@ fn render(xml: &mut Xml, group: &TargetGroup, key: TargetKey, target: Option<&Sh
     });
 }
 
-/// The effect of a zonal shift on a target. It is not known whether AWS returns the element without a shift.
+/// Renders the effect of a zonal shift on a target. It is unknown whether AWS also returns the element without a shift.
 fn render_override(xml: &mut Xml, shifted: bool, always: bool) {
     let words = match (shifted, always) {
         (true, _) => {

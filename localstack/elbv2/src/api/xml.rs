@@ -1,4 +1,4 @@
-//! Builds answers: elements, lists of `<member>`, escaped text.
+//! Builds XML answers with elements, lists of `<member>` and escaped text.
 
 use std::fmt::Display;
 
@@ -24,7 +24,7 @@ impl Xml {
         self
     }
 
-    /// Adds an element if there is a value.
+    /// Adds `<name>value</name>` if there is a value.
     pub fn maybe(&mut self, name: &str, value: Option<impl Display>) -> &mut Self {
         if let Some(value) = value {
             self.text(name, value);
@@ -32,14 +32,14 @@ impl Xml {
         self
     }
 
-    /// Adds an element that contains elements.
+    /// Adds an element that contains other elements.
     pub fn nest(&mut self, name: &str, fill: impl FnOnce(&mut Xml)) -> &mut Self {
         self.open(name, "");
         fill(self);
         self.close(name)
     }
 
-    /// Adds a list, one `<member>` per item.
+    /// Adds a list with one `<member>` per item.
     pub fn list<T>(
         &mut self,
         name: &str,
@@ -75,7 +75,7 @@ impl Xml {
         self
     }
 
-    /// The complete answer of a successful call.
+    /// Returns the complete answer of a successful call.
     pub fn into_answer(self, action: &str, request_id: &str) -> String {
         let response = format!("{action}Response");
         let mut answer = Self { text: String::with_capacity(self.text.len() + 256) };
@@ -88,7 +88,7 @@ impl Xml {
         answer.text
     }
 
-    /// The complete answer of a failed call.
+    /// Returns the complete answer of a failed call.
     pub fn error(status: u16, code: &str, message: &str, request_id: &str) -> String {
         let mut answer = Self::default();
         answer.open("ErrorResponse", &format!(" xmlns=\"{NAMESPACE}\""));

@@ -1,26 +1,26 @@
-//! Faults of the API: which calls they affect, how often, and their effect.
+//! Faults of the API: which calls a fault affects, how often, and with which effect.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BehaviourError, Range};
 
-/// A fault. It affects calls that match all its fields.
+/// A fault. A call is affected if it matches all fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// An action, or the beginning of one and `*`. `None`: all actions.
+    /// An action, or a prefix of actions followed by `*`. `None`: all actions.
     #[serde(default)]
     pub action: Option<String>,
-    /// Name of the target group in the call. `None`: any.
+    /// The name of the target group in the call. `None`: all target groups.
     #[serde(default)]
     pub target_group: Option<String>,
-    /// The share of matching calls that are affected, 0 to 1. `None`: all.
+    /// The share of matching calls that are affected, from 0 to 1. Default: 1.
     #[serde(default = "always")]
     pub probability: f64,
-    /// How many more calls are affected. `None`: no limit.
+    /// How many more calls are affected. `None`: unlimited.
     #[serde(default)]
     pub times: Option<u32>,
-    /// What happens to the calls.
+    /// The effect on a matching call.
     pub effect: Effect,
 }
 
@@ -32,23 +32,23 @@ fn always() -> f64 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// Adds real milliseconds before the answer, drawn per call. Later faults can affect the same call.
+    /// The answer is delayed by real milliseconds, which are drawn per call. Later faults can affect the same call.
     Delay(Range),
-    /// The call is carried out, and its connection is closed without an answer.
+    /// The call is executed, but the connection is closed without an answer.
     LoseAnswer,
-    /// The call is not carried out; its connection is reset.
+    /// The call is not executed, and the connection is reset.
     Reset,
-    /// The call is not carried out and gets no answer.
+    /// The call is not executed and gets no answer.
     Hang,
-    /// The call is not carried out and answered with this error.
+    /// The call is not executed and gets an error answer with this code.
     Refuse(RefuseWith),
-    /// The call is not carried out and answered with a server error.
+    /// The call is not executed and gets a server error.
     Fail(FailWith),
-    /// DescribeTargetHealth only: 500 with the code HealthUnavailable.
+    /// Only for DescribeTargetHealth: the answer is 500 with the code HealthUnavailable.
     HealthUnavailable,
-    /// DescribeTargetHealth only: returns the state of up to this many AWS seconds ago, at most 300.
+    /// Only for DescribeTargetHealth: the answer shows a state up to this many AWS seconds old, at most 300.
     Stale(f64),
-    /// RegisterTargets and DeregisterTargets only: rejects a call with more targets than this.
+    /// Only for RegisterTargets and DeregisterTargets: a call with more targets than this number is rejected.
     RefuseChunksOver(u32),
 }
 
@@ -58,10 +58,10 @@ pub enum Effect {
 pub struct RefuseWith {
     /// The error code.
     pub code: String,
-    /// The message.
+    /// The error message.
     #[serde(default)]
     pub message: String,
-    /// The HTTP status, 400 to 599. Default: 400.
+    /// The HTTP status, from 400 to 599. Default: 400.
     #[serde(default = "bad_request")]
     pub status: u16,
 }
@@ -74,14 +74,14 @@ fn bad_request() -> u16 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailWith {
-    /// 500 to 599.
+    /// The HTTP status, from 500 to 599.
     pub status: u16,
-    /// Whether the body is AWS's XML. If not, it is an HTML page like that of a proxy.
+    /// Whether the body is XML as in AWS. `false`: the body is an HTML page, like the page of a proxy.
     pub xml: bool,
 }
 
 impl Effect {
-    /// One fault of each kind that needs no parameters, for profiles in which any call may fail.
+    /// Returns one fault of each kind that has no required parameters, for profiles in which any call can fail.
     pub fn all() -> Vec<Self> {
         vec![
             Self::LoseAnswer,
@@ -95,7 +95,7 @@ impl Effect {
         ]
     }
 
-    /// Whether the fault can affect calls of an action.
+    /// Returns whether the fault can affect calls of this action.
     pub fn concerns(&self, action: &str) -> bool {
         match self {
             Self::HealthUnavailable | Self::Stale(_) => action == "DescribeTargetHealth",
@@ -106,12 +106,12 @@ impl Effect {
 }
 
 impl Fault {
-    /// Affects a share of all calls, without a limit.
+    /// Creates a fault that affects a share of all calls, without a limit.
     pub fn often(effect: Effect, probability: f64) -> Self {
         Self { action: None, target_group: None, probability, times: None, effect }
     }
 
-    /// Rejects numbers out of range.
+    /// Rejects values that are out of range.
     pub fn check(&self) -> Result<(), BehaviourError> {
         if !(0.0..=1.0).contains(&self.probability) {
             return Err(BehaviourError::Probability(self.probability));
@@ -119,7 +119,7 @@ impl Fault {
         let named = |name: &str, low: f64, high: f64| Range { low, high }.check(name, 0.0);
         match &self.effect {
             Effect::Delay(range) => range.check("delay", 0.0),
-            // The history covers at most this.
+            // The history covers at most 300 s.
             Effect::Stale(seconds) => named("stale", *seconds, 300.0),
             Effect::Refuse(with) => named("status", 400.0, with.status.into())
                 .and_then(|()| named("status", with.status.into(), 599.0)),
@@ -129,7 +129,7 @@ impl Fault {
         }
     }
 
-    /// Whether a call matches the fault.
+    /// Returns whether a call matches the fault.
     pub fn matches(&self, action: &str, target_group: Option<&str>) -> bool {
         self.times != Some(0)
             && self.effect.concerns(action)
@@ -138,7 +138,7 @@ impl Fault {
     }
 }
 
-/// Whether an action matches a pattern: it equals the pattern or, with `*`, begins with it.
+/// Returns whether an action matches a pattern. A pattern with `*` at the end matches all actions with the same prefix.
 pub fn is_like(action: &str, pattern: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(beginning) => action.starts_with(beginning),

@@ -1,23 +1,24 @@
-//! The propagation delays of the nodes of a load balancer, and changes to them.
+//! The propagation delays of load balancer nodes, and patches for them.
 
 use serde::{Deserialize, Serialize};
 
 use super::{BehaviourError, Range};
 
-/// The propagation delays of the nodes of one kind of load balancer.
+/// The propagation delays of one kind of load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lag {
-    /// From RegisterTargets to a node's first probe.
+    /// The delay from RegisterTargets to the first probe of a node.
     pub registration: Range,
-    /// From DeregisterTargets to the moment a node stops sending new connections.
+    /// The delay from DeregisterTargets until a node stops sending new connections.
     pub deregistration: Range,
-    /// How long before (negative) or after the API shows a health change a node acts on it.
+    /// The delay from a health change in the API until a node acts on the change. A negative value means that the node
+    /// acts first.
     pub health_skew: Range,
-    /// From the moment the API shows a target as unhealthy until a node stops sending new connections to it, without
-    /// the skew.
+    /// The additional delay until a node stops sending new connections to a target that the API shows as unhealthy.
+    /// Does not include the health skew.
     pub unhealthy: Range,
-    /// From CreateLoadBalancer to `active`.
+    /// The delay from CreateLoadBalancer to the state `active`.
     pub provisioning: Range,
 }
 
@@ -35,24 +36,24 @@ impl Lag {
     }
 }
 
-/// Changes to a [`Lag`], or the delays of one target group that differ from its kind's.
+/// A patch of a [`Lag`], or the delays of one target group that differ from the delays of its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LagPatch {
-    /// See [`Lag::registration`]. Not negative.
+    /// See [`Lag::registration`]. Must not be negative.
     pub registration: Option<Range>,
-    /// See [`Lag::deregistration`]. Not negative.
+    /// See [`Lag::deregistration`]. Must not be negative.
     pub deregistration: Option<Range>,
-    /// See [`Lag::health_skew`]. May be negative.
+    /// See [`Lag::health_skew`]. Can be negative.
     pub health_skew: Option<Range>,
-    /// See [`Lag::unhealthy`]. Not negative.
+    /// See [`Lag::unhealthy`]. Must not be negative.
     pub unhealthy: Option<Range>,
-    /// See [`Lag::provisioning`]. Not negative. Unused for a target group.
+    /// See [`Lag::provisioning`]. Must not be negative. Has no effect on a target group.
     pub provisioning: Option<Range>,
 }
 
 impl LagPatch {
-    /// `base` with this patch applied.
+    /// Returns `base` with this patch applied.
     pub fn over(&self, base: Lag) -> Result<Lag, BehaviourError> {
         let pick = |name: &str, patch: Option<Range>, base: Range, least: f64| match patch {
             Some(range) => range.check(name, least).map(|()| range),

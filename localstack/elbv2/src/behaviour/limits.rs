@@ -1,16 +1,17 @@
-//! AWS's limits of call rates and numbers of targets.
+//! The limits of AWS for call rates and for the number of targets.
 
 use serde::{Deserialize, Serialize};
 
 use super::BehaviourError;
 
-/// A token bucket: each call takes one token, for any number of targets. In real time, like API latency.
+/// A token bucket. Each call takes one token, for any number of targets. The bucket works in real time, as API latency
+/// does.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]
 pub struct Bucket {
     /// The capacity in tokens.
     pub burst: f64,
-    /// Tokens added per second.
+    /// The number of tokens that are added per second.
     pub per_second: f64,
 }
 
@@ -26,18 +27,18 @@ impl From<Bucket> for (f64, f64) {
     }
 }
 
-/// The buckets of one account (access key) and region, as `[burst, per second]`. AWS documents the kinds of bucket but
-/// not their sizes. The sizes are those that the AWS Load Balancer Controller assumes.
+/// The token buckets of one access key and region, as `[burst, per second]`. AWS documents the kinds of buckets but not
+/// their sizes. The sizes are the assumptions of the AWS Load Balancer Controller.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throttling {
-    /// RegisterTargets and DeregisterTargets.
+    /// The bucket of RegisterTargets and DeregisterTargets.
     pub registration: Bucket,
-    /// Calls that only read.
+    /// The bucket of all read-only calls.
     pub describe: Bucket,
-    /// All other calls.
+    /// The bucket of all other calls.
     pub modify: Bucket,
-    /// Calls that create. Their limits are not known, so they have those of the other changes.
+    /// The bucket of all create calls. The limits in AWS are unknown, so the defaults equal the limits of modify calls.
     pub create: Bucket,
 }
 
@@ -54,7 +55,7 @@ impl Default for Throttling {
 }
 
 impl Throttling {
-    /// The tightest limits that a controller must be able to work with.
+    /// Returns the tightest limits that a controller must be able to work with.
     pub fn tight() -> Self {
         Self {
             registration: Bucket { burst: 5.0, per_second: 1.0 },
@@ -63,7 +64,7 @@ impl Throttling {
         }
     }
 
-    /// Rejects buckets that would never let a call through.
+    /// Rejects buckets that would reject every call.
     pub fn check(&self) -> Result<(), BehaviourError> {
         let sound = |bucket: &Bucket| {
             bucket.burst.is_finite()
@@ -79,22 +80,21 @@ impl Throttling {
     }
 }
 
-/// Limits of the number of targets, with the defaults of AWS's quota pages. Draining targets count. That is an
-/// assumption.
+/// The quotas for targets and target groups, with the defaults of AWS. By assumption, draining targets count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quotas {
-    /// In one target group.
+    /// The maximum number of targets per target group.
     pub targets_per_group: u32,
-    /// Behind one Network Load Balancer in one zone.
+    /// The maximum number of targets per zone behind one Network Load Balancer.
     pub targets_per_zone: u32,
-    /// Behind one Network Load Balancer with cross-zone load balancing, in all zones.
+    /// The maximum number of targets in all zones behind one Network Load Balancer with cross-zone load balancing.
     pub targets_cross_zone: u32,
-    /// Behind one Network Load Balancer.
+    /// The maximum number of targets behind one Network Load Balancer.
     pub targets_per_network: u32,
-    /// Behind one Application Load Balancer.
+    /// The maximum number of targets behind one Application Load Balancer.
     pub targets_per_application: u32,
-    /// Target groups of the account.
+    /// The maximum number of target groups in the account.
     pub target_groups: u32,
 }
 

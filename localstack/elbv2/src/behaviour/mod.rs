@@ -1,8 +1,8 @@
-//! Settings that may change while the stand-in runs, for example the time scale, propagation delays, and whether the
+//! Settings that can change while the stand-in runs, such as the time scale, the propagation delays, and whether the
 //! API answers.
 //!
-//! Plain data with patches. A patch with any invalid part changes nothing. Durations are AWS seconds, multiplied by the
-//! time scale where they are used. API latency and throttling are in real time.
+//! The settings are plain data with patches. A patch with an invalid part changes nothing. Durations are AWS seconds,
+//! and the code that uses a duration multiplies it by the time scale. API latency and throttling are in real time.
 
 mod fault;
 mod lag;
@@ -22,13 +22,13 @@ pub use lag::{Lag, LagPatch};
 pub use limits::{Bucket, Quotas, Throttling};
 pub use profile::Profile;
 
-/// A uniform range `[low, high]`, in AWS seconds.
+/// A range `[low, high]` of AWS seconds, from which values are drawn uniformly.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]
 pub struct Range {
-    /// Smallest value drawn.
+    /// The smallest value.
     pub low: f64,
-    /// Largest value drawn.
+    /// The largest value.
     pub high: f64,
 }
 
@@ -45,7 +45,7 @@ impl From<Range> for (f64, f64) {
 }
 
 impl Range {
-    /// The value at the fraction `share` (0..=1) of the range.
+    /// Returns the value at the fraction `share` of the range. `share` is between 0 and 1.
     pub fn at(self, share: f64) -> f64 {
         self.low + (self.high - self.low) * share
     }
@@ -60,86 +60,90 @@ impl Range {
     }
 }
 
-/// What RegisterTargets does with a draining target. AWS does not document it fully: its ALB guide requires a wait for
-/// the deregistration delay, its NLB guide does not.
+/// The effect of RegisterTargets on a draining target. The ALB guide of AWS requires a wait for the deregistration
+/// delay, but the NLB guide does not. AWS does not document the effect completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnDraining {
-    /// A new registration begins. Default for target groups of Network Load Balancers.
+    /// A new registration begins. The default for target groups of Network Load Balancers.
     Revive,
-    /// The call succeeds and the target continues to drain.
+    /// The call succeeds, and the target continues to drain.
     Ignore,
-    /// ValidationError for the whole call. Default for target groups of Application Load Balancers.
+    /// The whole call fails with a ValidationError. The default for target groups of Application Load Balancers.
     Reject,
 }
 
-/// What a node does with the flows of a target whose address is registered again. With a real load balancer, the
-/// packets of an old flow reach the current owner of the address. A new owner resets flows that it does not know.
+/// The effect of a repeated registration of an address on open flows. With a real load balancer, the packets of an old
+/// flow reach the current owner of the address. A new owner resets unknown flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnReuse {
-    /// Flows continue, because the address still belongs to the same program. Default.
+    /// Flows continue, because the address still belongs to the same program. This is the default.
     Keep,
-    /// Flows of the earlier registration are reset when the node learns of the new one.
+    /// A node resets the flows of the earlier registration when the node learns of the new registration.
     Reset,
 }
 
-/// What a call does when AWS rejects one of its targets.
+/// The effect of a call in which AWS rejects one target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Batches {
-    /// None of the targets is registered or deregistered. The default.
+    /// The call registers or deregisters no target. This is the default.
     Whole,
-    /// The other targets are registered or deregistered, and the call fails.
+    /// The call registers or deregisters all other targets, and fails.
     Partial,
 }
 
-/// Which signatures calls need. Only the form and the scope are checked; the signature itself is never verified.
+/// Which signatures calls need. The stand-in checks only the form and the scope of a signature. The signature itself is
+/// never verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Signatures {
-    /// No signature.
+    /// Calls need no signature.
     Ignored,
-    /// A signature must be well-formed and for this region and service, if there is one. Default.
+    /// Calls need no signature, but a signature must be well-formed and match this region and service. This is the
+    /// default.
     IfPresent,
-    /// Like `IfPresent`, and a call without a signature is rejected.
+    /// Every call needs a well-formed signature for this region and service.
     Required,
 }
 
-/// Run-time behaviour; `GET /settings` shows it, `PATCH /settings` changes it.
+/// The behavior at run time. `GET /settings` returns the behavior, and `PATCH /settings` changes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Behaviour {
-    /// The last chosen profile, if any.
+    /// The profile that was set last. `None`: no profile was set.
     pub profile: Option<Profile>,
     /// Real seconds per AWS second. A change affects only values that are drawn later.
     pub time_scale: f64,
-    /// Network Load Balancers.
+    /// The propagation delays of Network Load Balancers.
     pub network: Lag,
-    /// Application Load Balancers.
+    /// The propagation delays of Application Load Balancers.
     pub application: Lag,
-    /// False closes the listening socket of the AWS API. Everything else continues.
+    /// Whether the socket of the AWS API is open. All other functions continue while the socket is closed.
     pub api_available: bool,
-    /// Real milliseconds added to each API answer, drawn per call.
+    /// The latency of API answers in real milliseconds, drawn per call.
     pub api_latency_ms: Range,
-    /// What a call does when one of its targets is rejected.
+    /// The effect of a call in which one target is rejected.
     pub batches: Batches,
-    /// Rate limits of calls. `None`: no limits.
+    /// The rate limits of calls. `None`: unlimited.
     pub throttling: Option<Throttling>,
-    /// Limits of the number of targets. `None`: no limits.
+    /// The quotas. `None`: unlimited.
     pub quotas: Option<Quotas>,
     /// Which signatures calls need.
     pub signatures: Signatures,
-    /// The actions that an access key may call, such as `Describe*`. A key that is not listed may call all.
+    /// The actions that an access key may call, such as `Describe*`. An access key that is not listed may call all
+    /// actions.
     pub permissions: BTreeMap<String, Vec<String>>,
     /// Whether DescribeTargetHealth returns `no_override` for targets without a zonal shift.
     pub no_override_shown: bool,
-    /// The faults of calls, in this order.
+    /// The faults of calls. Earlier faults are applied first.
     pub faults: Vec<Fault>,
 }
 
 impl Behaviour {
-    /// The published and measured delays of real load balancers, without limits and faults.
+    /// Creates the default behavior: the published and measured delays of AWS load balancers, without limits and
+    /// faults.
     pub fn new(time_scale: f64) -> Self {
         Self {
             profile: None,
@@ -158,7 +162,7 @@ impl Behaviour {
         }
     }
 
-    /// The delays of one kind.
+    /// Returns the propagation delays of one kind of load balancer.
     pub fn lag(&self, kind: Kind) -> Lag {
         match kind {
             Kind::Network => self.network,
@@ -166,19 +170,19 @@ impl Behaviour {
         }
     }
 
-    /// AWS seconds as real time. Negative values become zero.
+    /// Converts AWS seconds to real time. Negative values become zero.
     pub fn scaled(&self, seconds: f64) -> Duration {
         Duration::try_from_secs_f64((seconds * self.time_scale).max(0.0)).unwrap_or_default()
     }
 
-    /// A timeout in AWS seconds as real time, at least one real second, because the machine is not faster with a faster
-    /// clock.
+    /// Converts a timeout in AWS seconds to real time. The result is at least one real second, because a smaller time
+    /// scale does not make the machine faster.
     pub fn time_out(&self, seconds: f64) -> Duration {
         self.scaled(seconds).max(Duration::from_secs(1))
     }
 
-    /// This behavior with a patch applied (RFC 7396: objects merge, null removes, lists are replaced). If the patch
-    /// names a profile, the profile is applied first.
+    /// Returns the behavior with a patch applied (RFC 7396): objects are merged, null removes a key, and lists are
+    /// replaced. If the patch names a profile, the profile is applied first.
     pub fn patched(&self, patch: &Value) -> Result<Self, BehaviourError> {
         let mut base = self.clone();
         if let Some(profile) = patch.get("profile").filter(|profile| !profile.is_null()) {
@@ -203,7 +207,7 @@ impl Behaviour {
     }
 }
 
-/// Merges as in RFC 7396.
+/// Merges a patch as in RFC 7396.
 fn merge(base: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         base.clone_from(patch);
@@ -234,26 +238,26 @@ pub fn check_scale(scale: f64) -> Result<(), BehaviourError> {
 /// An invalid change.
 #[derive(Debug, thiserror::Error)]
 pub enum BehaviourError {
-    /// Bounds are swapped, negative, not finite or longer than a day.
+    /// The range is swapped, negative, not finite, or longer than a day.
     #[error("{name}: [{low}, {high}] is not a range; give [low, high] with low <= high, within a day")]
     Range {
         /// The key in the patch.
         name: String,
-        /// Lower bound given.
+        /// The lower end in the patch.
         low: f64,
-        /// Upper bound given.
+        /// The upper end in the patch.
         high: f64,
     },
-    /// Zero, negative, not finite or too large.
+    /// The time scale is zero, negative, not finite or too large.
     #[error("time_scale: {0} is not usable; give real seconds per AWS second between 0.0001 and 100")]
     TimeScale(f64),
-    /// A rate that is not a number or would never let a call through.
+    /// The rate is not a number, or would reject every call.
     #[error("throttling: give a burst of at least 1 and calls per second above 0")]
     Bucket,
-    /// Not within 0 and 1.
+    /// The probability is not between 0 and 1.
     #[error("faults: the probability {0} is not between 0 and 1")]
     Probability(f64),
-    /// The patch does not match the settings.
+    /// The patch does not match the structure of the settings.
     #[error("{0}")]
     Shape(#[from] serde_json::Error),
 }

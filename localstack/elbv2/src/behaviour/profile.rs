@@ -1,4 +1,4 @@
-//! Named sets of behavior: the propagation delays and what belongs to them.
+//! Named sets of behavior: propagation delays and related settings.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The delays of this profile.
+    /// Returns the propagation delays of this profile.
     pub fn lag(self) -> Lag {
         let lag = |registration, deregistration, health_skew, unhealthy| Lag {
             registration: Range::from(registration),
@@ -45,7 +45,7 @@ impl Profile {
         }
     }
 
-    /// Applies the profile to the whole stand-in. Settings that are not in the profile do not change.
+    /// Applies the profile to the whole stand-in. Settings that are not part of the profile do not change.
     pub fn apply(self, to: &mut Behaviour) {
         const LATENCY: Range = Range { low: 30.0, high: 250.0 };
         to.profile = Some(self);

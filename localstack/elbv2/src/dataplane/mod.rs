@@ -1,8 +1,8 @@
-//! The data plane: the sockets of listeners on node addresses, and their connections.
+//! The data plane: the sockets of listeners on node addresses, and the connections of clients and targets.
 //!
-//! It owns sockets and connections but no routing: for each connection or request it asks the model where this node
-//! sends now. Nodes on loopback contact only loopback addresses; other targets count as unreachable. When the stand-in
-//! stops or is reset, open connections are cut.
+//! The data plane owns sockets and connections, but it makes no routing decisions. For each connection or request, the
+//! data plane queries the model for the target. Nodes on loopback contact only loopback addresses, and all other
+//! targets count as unreachable. When the stand-in stops or is reset, open connections are cut.
 
 mod alb;
 mod nlb;
@@ -26,10 +26,10 @@ use crate::model::{BalancerId, ListenerId, Node, Protocol};
 use crate::shared::Shared;
 use crate::trace::Outcome;
 
-/// The length of the system's queue of pending connections of a listener.
+/// The length of the system's queue for pending connections of a listener.
 const BACKLOG: u32 = 4096;
 
-/// All open listeners.
+/// All open listeners and their connections.
 #[derive(Debug)]
 pub struct Dataplane {
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ pub struct Dataplane {
 #[derive(Debug, Default)]
 struct Open {
     doors: HashMap<ListenerId, Closer>,
-    /// Cuts all connections. A reset replaces it.
+    /// The token that cuts all connections. A reset replaces the token.
     cut: CancellationToken,
 }
 
@@ -56,16 +56,16 @@ pub struct Door {
     shared: Arc<Shared>,
     listener: ListenerId,
     balancer: BalancerId,
-    /// Index of the node in its load balancer.
+    /// The index of the node in its load balancer.
     node: usize,
-    /// The node's address and the listener's port.
+    /// The address of the node and the port of the listener.
     local: SocketAddr,
     connections: TaskTracker,
     stop: CancellationToken,
     cut: CancellationToken,
 }
 
-/// A listener port that could not be opened.
+/// The error for a listener port that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("The stand-in cannot listen on {address}: {source}{hint}")]
 pub struct BindError {
@@ -75,7 +75,7 @@ pub struct BindError {
 }
 
 impl Dataplane {
-    /// A data plane without listeners.
+    /// Creates a data plane without listeners.
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { shared, connections: TaskTracker::new(), open: Mutex::default() }
     }
@@ -84,7 +84,7 @@ impl Dataplane {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts connections on the sockets of a listener, one per node.
+    /// Accepts connections on the sockets of a listener. A listener has one socket per node.
     pub fn serve(
         &self,
         listener: ListenerId,
@@ -118,7 +118,7 @@ impl Dataplane {
         open.doors.insert(listener, Closer { stop, accepting });
     }
 
-    /// Closes the sockets of a listener and returns when they are closed. Open connections continue.
+    /// Closes the sockets of a listener. Returns after the sockets are closed. Open connections continue.
     pub async fn close(&self, listener: ListenerId) {
         let closer = self.open().doors.remove(&listener);
         if let Some(closer) = closer {
@@ -126,7 +126,7 @@ impl Dataplane {
         }
     }
 
-    /// Cuts all connections and tells all sockets to close. [`Closing::closed`] waits until they are closed.
+    /// Cuts all connections and begins to close all sockets. [`Closing::closed`] waits until the sockets are closed.
     pub fn clear(&self) -> Closing {
         let old = std::mem::take(&mut *self.open());
         old.cut.cancel();
@@ -136,7 +136,7 @@ impl Dataplane {
         Closing(old.doors.into_values().collect())
     }
 
-    /// Like [`Self::clear`], but returns when the last connection has ended.
+    /// Cuts all connections and closes all sockets. Returns after the last connection is closed.
     pub async fn shut_down(&self) {
         self.clear().closed().await;
         self.connections.close();
@@ -144,12 +144,12 @@ impl Dataplane {
     }
 }
 
-/// Sockets that are closing.
+/// Sockets that are being closed.
 #[derive(Debug)]
 pub struct Closing(Vec<Closer>);
 
 impl Closing {
-    /// Returns when they are closed.
+    /// Waits until the sockets are closed.
     pub async fn closed(self) {
         for closer in self.0 {
             closer.close().await;
@@ -161,13 +161,13 @@ impl Closer {
     async fn close(self) {
         self.stop.cancel();
         for accepting in self.accepting {
-            // The task can only have panicked, and then its socket is closed too.
+            // The task can only fail with a panic, which also closes the socket.
             let _ = accepting.await;
         }
     }
 }
 
-/// Opens a port on all nodes, or on none.
+/// Opens a port on all nodes. If a port cannot be opened, no port remains open.
 pub fn bind_all(nodes: &[Node], port: u16) -> Result<Vec<TcpListener>, BindError> {
     nodes.iter().map(|node| bind(SocketAddr::new(node.address, port))).collect()
 }
@@ -193,9 +193,9 @@ fn bind(address: SocketAddr) -> Result<TcpListener, BindError> {
     })
 }
 
-/// Accepts connections for a door until the stop. A failed connection does not affect others.
+/// Returns the next connection of a listener. `None`: the listener was stopped. Failed connections are skipped.
 async fn next(door: &Door, socket: &TcpListener) -> Option<(TcpStream, SocketAddr)> {
-    // The usual cause is a lack of file descriptors. An immediate retry would only use the processor.
+    // The usual cause is a lack of file descriptors. An immediate retry would only waste CPU time.
     const PAUSE: Duration = Duration::from_millis(10);
     loop {
         let accepted = tokio::select! {
@@ -213,16 +213,15 @@ async fn next(door: &Door, socket: &TcpListener) -> Option<(TcpStream, SocketAdd
     }
 }
 
-/// Connects to a target from a node's address.
+/// Connects to a target from the address of a node.
 async fn dial(source: IpAddr, target: SocketAddr, limit: Duration) -> Result<TcpStream, Outcome> {
-    // Nodes that are not on loopback are in a network namespace without a route out, where they can disturb no other
-    // machine.
+    // Nodes with other addresses are in a network namespace without a route out, so they cannot disturb other machines.
     if source.is_loopback() && !target.ip().is_loopback() {
         return Err(Outcome::Timeout);
     }
     match timeout(limit, connect(source, target)).await {
         Ok(Ok(stream)) => {
-            // Only a hint to the system.
+            // This setting is only a hint to the system.
             let _ = stream.set_nodelay(true);
             Ok(stream)
         }
@@ -236,7 +235,7 @@ async fn connect(source: IpAddr, target: SocketAddr) -> io::Result<TcpStream> {
     if source.is_ipv4() && target.is_ipv4() {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;
-        // If the node's address has no free port left, the system chooses another loopback address.
+        // If the node's address has no free port, the system chooses another loopback address.
         if socket.bind(SocketAddr::new(source, 0)).is_ok() {
             match socket.connect(target).await {
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {}

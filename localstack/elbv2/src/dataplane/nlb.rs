@@ -1,9 +1,9 @@
 //! Nodes of a Network Load Balancer: TCP, one target per connection, chosen by a hash of the flow.
 //!
-//! The node accepts the client's connection before it connects to the target. With a real node, a client sees the
-//! target's refusal directly. Here it sees a reset just after the connect. An existing connection remains with its
-//! target when the target is deregistered. It is reset when the model decides it, or when one side sends data after the
-//! idle timeout.
+//! The node accepts the client's connection before the node connects to the target. With a real node, the client's
+//! connection would be refused. With the stand-in, the client sees a reset just after the connect. When a target is
+//! deregistered, existing connections continue. The node resets a connection if the model decides so, or if one side
+//! sends data after the idle timeout.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ use super::ticket::Ticket;
 use super::{Door, dial, next};
 use crate::trace::Outcome;
 
-/// AWS seconds that a node waits for a target to accept.
+/// The maximum time in AWS seconds that a node waits for a target to accept a connection.
 const CONNECT_TIMEOUT: f64 = 10.0;
 
 /// Accepts connections until the listener is closed.
@@ -43,7 +43,8 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     };
     let limit = door.shared.with(|model, _| model.behaviour().time_out(CONNECT_TIMEOUT));
     if preserve_client_ip && client.ip() == route.target.ip() {
-        // The target would get a packet with its own address as the source, so its answer would not leave it.
+        // The target would receive a packet with its own address as the source, so the target's answer would never
+        // reach the client.
         tokio::time::sleep(limit).await;
         reset(&stream);
         return ticket.finish(Outcome::Timeout);
@@ -67,7 +68,7 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     ticket.add_bytes(near.bytes + far.bytes);
     let outcome = end.unwrap_or(if near.failed { Outcome::ClientGone } else { Outcome::Reset });
     if outcome == Outcome::Idle {
-        // The node forgets the flow without a message. The next side that sends data gets a reset.
+        // The node drops the flow silently. The next side that sends data gets a reset.
         let _ = tokio::select! {
             spoken = near.stream.readable() => spoken,
             spoken = far.stream.readable() => spoken,
@@ -80,13 +81,13 @@ async fn carry(door: Arc<Door>, stream: TcpStream, client: SocketAddr) {
     ticket.finish(outcome);
 }
 
-/// Makes the next close a reset, so that the other side does not see a normal end.
+/// Makes the next close a reset, so that the other side does not see a normal close.
 fn reset(stream: &TcpStream) {
-    // If the system rejects this, the connection closes in the usual way.
+    // If the system rejects this setting, the connection closes normally.
     let _ = stream.set_zero_linger();
 }
 
-/// A flow is identified by its two ends. The protocol is always TCP here.
+/// Returns a hash of the two ends of a flow. The protocol is always TCP.
 fn flow_hash(client: SocketAddr, local: SocketAddr) -> u64 {
     let mut hasher = DefaultHasher::new();
     (client, local).hash(&mut hasher);

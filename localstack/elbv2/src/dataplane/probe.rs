@@ -1,7 +1,7 @@
-//! Runs the probes that the model orders: a TCP connect, or an HTTP GET with a matcher, from a node's address.
+//! Runs the probes that the model requests: a TCP connect, or an HTTP GET with a matcher, from the address of a node.
 //!
-//! At most [`AT_ONCE`] run at a time. If more are due, they wait, and health checks become slower than configured, as
-//! on a busy machine. Probes close their connections with a reset.
+//! At most [`AT_ONCE`] probes run concurrently. All other due probes wait. On a busy machine, health checks are
+//! therefore slower than configured. Probes close their connections with a reset.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ async fn check(order: &ProbeOrder) -> ProbeOutcome {
         Err(Outcome::Timeout) => return ProbeOutcome::Failed(Unhealthy::Timeout),
         Err(_) => return ProbeOutcome::Failed(Unhealthy::Failed),
     };
-    // Without this, each probe would leave a port in TIME_WAIT.
+    // Without the reset, each probe would leave a port in TIME_WAIT.
     let _ = stream.set_zero_linger();
     match &order.check {
         Check::Tcp => ProbeOutcome::Passed,
@@ -72,7 +72,7 @@ async fn check(order: &ProbeOrder) -> ProbeOutcome {
     }
 }
 
-/// The status of the answer to a GET. The body is not read.
+/// Sends a GET request and returns the status of the answer. The body is not read.
 async fn get(
     stream: TokioIo<tokio::net::TcpStream>,
     address: SocketAddr,
@@ -88,7 +88,7 @@ async fn get(
     tokio::pin!(answer, connection);
     tokio::select! {
         response = &mut answer => Ok(response?.status().as_u16()),
-        // The connection may end at the same moment as it delivers the answer.
+        // The connection can close at the moment when it delivers the answer.
         ended = &mut connection => match (ended, answer.await) {
             (_, Ok(response)) => Ok(response.status().as_u16()),
             (Err(error), Err(_)) | (Ok(()), Err(error)) => Err(error.into()),

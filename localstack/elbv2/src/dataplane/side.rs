@@ -1,4 +1,4 @@
-//! The two sides of a flow: the bytes from each side, when data last moved, and which side broke the flow.
+//! The two sides of a flow. Records the bytes from each side, the time of the last data, and which side broke the flow.
 
 use std::io;
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// Measures how long no data has moved on a flow.
+/// Measures how long a flow has carried no data.
 #[derive(Debug, Clone)]
 pub struct Quiet {
     since: Arc<AtomicU64>,
@@ -29,7 +29,7 @@ impl Quiet {
         self.since.store(now, Ordering::Relaxed);
     }
 
-    /// Returns when no data has moved for this long.
+    /// Returns after the flow has carried no data for this long.
     pub async fn for_longer_than(&self, limit: Duration) {
         loop {
             let ends = self.begun + Duration::from_millis(self.since.load(Ordering::Relaxed)) + limit;
@@ -41,19 +41,20 @@ impl Quiet {
     }
 }
 
-/// One side of a connection: counts the bytes that are read from it, and records whether it broke.
+/// One side of a connection. Counts the bytes that are read from this side, and records whether this side broke the
+/// flow.
 pub struct Side<S> {
     /// The connection.
     pub stream: S,
-    /// Bytes read from it.
+    /// The number of bytes read from this side.
     pub bytes: u64,
-    /// Whether this side broke, and so caused the end of the flow.
+    /// Whether this side broke the flow.
     pub failed: bool,
     quiet: Quiet,
 }
 
 impl<S> Side<S> {
-    /// A side of a flow.
+    /// Creates a side of a flow.
     pub fn new(stream: S, quiet: &Quiet) -> Self {
         Self { stream, bytes: 0, failed: false, quiet: quiet.clone() }
     }

@@ -1,4 +1,4 @@
-//! The trace entry of one connection or request. It is written once, when the connection or request ends in any way.
+//! The trace entry of one connection or request. The entry is written once, at the end of the connection or request.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::flows::Entry;
 use crate::model::{Choice, RequestFacts, Route};
 use crate::trace::{Event, Outcome};
 
-/// An open connection or request. If it is dropped without [`Ticket::finish`], it counts as ended by the client.
+/// An open connection or request. A ticket that is dropped without [`Ticket::finish`] counts as closed by the client.
 #[derive(Debug)]
 pub struct Ticket {
     door: Arc<Door>,
@@ -24,7 +24,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Chooses the target. From now on the connection counts as sent to it.
+    /// Chooses the target. From now on, the connection counts as sent to the target.
     pub fn open(
         door: &Arc<Door>,
         client: SocketAddr,
@@ -39,32 +39,32 @@ impl Ticket {
         Self { door: Arc::clone(door), client, choice, flow, opened, bytes: 0, status: None }
     }
 
-    /// Cancelled when the node must end the connection.
+    /// Returns a token that is cancelled when the node must close the connection.
     pub fn cut(&self) -> CancellationToken {
         self.flow.as_ref().map(|flow| flow.cut().clone()).unwrap_or_default()
     }
 
-    /// The chosen action and target.
+    /// Returns the chosen action and target.
     pub fn choice(&self) -> Option<&Choice> {
         self.choice.as_ref()
     }
 
-    /// The chosen target, if there is one.
+    /// Returns the chosen target. `None`: no target was chosen.
     pub fn route(&self) -> Option<Route> {
         self.choice.as_ref()?.route
     }
 
-    /// Counts payload.
+    /// Adds to the number of payload bytes.
     pub fn add_bytes(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
 
-    /// Sets the HTTP status that the client gets.
+    /// Sets the HTTP status that the client receives.
     pub fn set_status(&mut self, status: u16) {
         self.status = Some(status);
     }
 
-    /// Ends the connection or request with an outcome.
+    /// Closes the ticket with an outcome.
     pub fn finish(mut self, outcome: Outcome) {
         self.record(outcome);
     }

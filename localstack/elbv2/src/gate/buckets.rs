@@ -1,11 +1,11 @@
-//! Token buckets per access key. AWS has them per account and region.
+//! Token buckets per access key. In AWS, the buckets are per account and region.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::behaviour::{Bucket, Throttling};
 
-/// The kinds of call with separate buckets.
+/// The kinds of calls that have separate buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Category {
     Registration,
@@ -41,11 +41,11 @@ pub struct Buckets {
     refused: u64,
 }
 
-/// The number of access keys with buckets. The bucket of a key beyond that is full again anyway.
+/// The maximum number of access keys with stored buckets. The bucket of any further access key counts as full.
 const MOST_KEYS: usize = 10_000;
 
 impl Buckets {
-    /// Takes a token, or returns the error code. AWS uses both codes, so they alternate.
+    /// Takes a token. If the bucket is empty, returns an error code. AWS uses two error codes, so the codes alternate.
     pub fn take(
         &mut self,
         throttling: &Throttling,

@@ -1,8 +1,8 @@
-//! The checks of a call before its action: signature, permissions, rates, faults, in this order.
+//! The checks before the action of a call: signature, permissions, rates and faults, in this order.
 //!
-//! Pure: time and behavior are parameters. It has its own seeded random generator, so calls do not change the random
-//! values of targets. It only looks at the action of a call, its target group and its number of targets. A call that it
-//! rejects changes nothing.
+//! The module is pure: time and behavior are parameters. The gate has its own seeded random generator, so calls do not
+//! change the random values of targets. The gate uses only the action, the target group and the number of targets of a
+//! call. A call that the gate rejects changes nothing.
 
 mod buckets;
 mod signature;
@@ -16,14 +16,14 @@ use crate::behaviour::{Behaviour, Effect, is_like};
 use buckets::Buckets;
 pub use signature::Signature;
 
-/// A call, as the gate sees it.
+/// The properties of a call that the gate uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller<'a> {
-    /// `Action` of the request.
+    /// The `Action` parameter of the request.
     pub action: &'a str,
-    /// Name of the target group in the call.
+    /// The name of the target group in the call.
     pub target_group: Option<&'a str>,
-    /// The ARN in the call, for messages.
+    /// The ARN in the call, for error messages.
     pub resource: &'a str,
     /// The number of targets in the call.
     pub targets: usize,
@@ -31,19 +31,19 @@ pub struct Caller<'a> {
     pub signature: &'a Signature,
 }
 
-/// The region and account that calls must be for.
+/// The region and account that calls must use.
 #[derive(Debug, Clone, Copy)]
 pub struct Place<'a> {
-    /// Such as `us-east-1`.
+    /// The region, such as `us-east-1`.
     pub region: &'a str,
-    /// Twelve digits.
+    /// The account, which has twelve digits.
     pub account: &'a str,
 }
 
 /// An error answer of the gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnedAway {
-    /// 400 to 599.
+    /// The HTTP status, from 400 to 599.
     pub status: u16,
     /// The error code.
     pub code: String,
@@ -57,26 +57,26 @@ impl TurnedAway {
     }
 }
 
-/// What happens to a call.
+/// The gate's decision about a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fate {
-    /// The call is carried out.
+    /// The call is executed.
     Proceed,
     /// The call gets an error answer.
     TurnedAway(TurnedAway),
-    /// The call gets a status and a page that is not XML.
+    /// The call gets this status with a page that is not XML.
     Page(u16),
-    /// The call is carried out, and its connection is closed without an answer.
+    /// The call is executed, but the connection is closed without an answer.
     LoseAnswer,
     /// The connection of the call is reset.
     Reset,
     /// The call gets no answer.
     Hang,
-    /// The answer shows the state of this long ago, in real time.
+    /// The answer shows the state that was current this long ago, in real time.
     Stale(Duration),
 }
 
-/// The state of rate limits and random values.
+/// The state of the rate limits and of the random generator.
 #[derive(Debug)]
 pub struct Gate {
     chance: StdRng,
@@ -84,12 +84,12 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate with full buckets.
+    /// Creates a gate with full buckets.
     pub fn new(seed: u64) -> Self {
         Self { chance: StdRng::seed_from_u64(seed.rotate_left(17)), buckets: Buckets::default() }
     }
 
-    /// Decides about a call, and how much longer than usual its answer takes.
+    /// Decides about a call. Returns the decision and the additional delay of the answer.
     pub fn judge(
         &mut self,
         behaviour: &mut Behaviour,
@@ -117,7 +117,7 @@ impl Gate {
         self.meet_faults(behaviour, caller)
     }
 
-    /// The usual latency of an answer.
+    /// Draws the usual latency of an answer.
     pub fn latency(&mut self, behaviour: &Behaviour) -> Duration {
         let range = behaviour.api_latency_ms;
         if range.high <= 0.0 {
@@ -169,7 +169,7 @@ impl Gate {
                 Effect::Stale(seconds) => {
                     Fate::Stale(behaviour.scaled(seconds * self.chance.random::<f64>()))
                 }
-                // AWS's answer in this case is not known. With a server error, retries of the same call do not help.
+                // The answer of AWS in this case is unknown. With a server error, retries of the same call do not help.
                 Effect::RefuseChunksOver(most) => Fate::TurnedAway(TurnedAway::new(
                     503,
                     "ServiceUnavailable",
@@ -185,7 +185,7 @@ impl Gate {
     }
 }
 
-/// The error in the form of IAM's messages.
+/// Returns the error in the form of IAM messages.
 fn denied(key: &str, place: Place, caller: Caller) -> TurnedAway {
     let action = format!("elasticloadbalancing:{}", caller.action);
     let message = format!(

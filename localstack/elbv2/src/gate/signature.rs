@@ -1,12 +1,12 @@
-//! Signatures, version 4: presence, form and scope. The signature itself is never verified, because this service knows
-//! no secrets.
+//! Checks the presence, form and scope of version 4 signatures. The signature itself is never verified, because the
+//! stand-in has no secrets.
 
 use axum::http::HeaderMap;
 
 use super::TurnedAway;
 use crate::behaviour::Signatures;
 
-/// The service name in signatures. Classic ELB has the same one.
+/// The service name in signatures. Classic Load Balancer has the same name.
 const SERVICE: &str = "elasticloadbalancing";
 
 /// The signature of a call.
@@ -14,7 +14,7 @@ const SERVICE: &str = "elasticloadbalancing";
 pub struct Signature {
     /// The Authorization header, or the query parameters in the same form.
     text: Option<String>,
-    /// `AK`, date, region, service, terminator.
+    /// The access key, date, region, service and terminator.
     scope: Option<[String; 5]>,
 }
 
@@ -28,7 +28,7 @@ impl Signature {
         Self { scope: scope(&text), text: Some(text.into_owned()) }
     }
 
-    /// The access key, or an empty string for a call without a signature.
+    /// Returns the access key, or an empty string for a call without a signature.
     pub fn access_key(&self) -> &str {
         self.scope.as_ref().map_or("", |[key, ..]| key)
     }
@@ -77,7 +77,7 @@ impl Signature {
     }
 }
 
-/// The credential scope of a header that has all its parts.
+/// Returns the credential scope of a header. `None`: the header is incomplete.
 fn scope(text: &str) -> Option<[String; 5]> {
     let rest = text.strip_prefix("AWS4-HMAC-SHA256")?;
     let parameter = |name: &str| {
@@ -89,7 +89,7 @@ fn scope(text: &str) -> Option<[String; 5]> {
     if signature.len() != 64 || !signature.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return None;
     }
-    // Access keys contain no slash. The other four parts are the scope.
+    // Access keys contain no slash. The four other parts are the scope.
     let parts: Vec<String> = credential.split('/').map(str::to_owned).collect();
     parts.try_into().ok()
 }

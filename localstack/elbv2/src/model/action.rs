@@ -1,28 +1,27 @@
-//! What a listener or a rule does with a request: forward it, answer it, or redirect the client.
+//! The actions of listeners and rules: forward a request, answer it, or redirect the client.
 
 use super::{GroupId, Kind, Refusal};
 
 /// One target group of a forward action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forward {
-    /// The target group.
     pub group: GroupId,
-    /// 0 to 999. The group's share of the traffic is its weight divided by the sum of weights.
+    /// The weight, from 0 to 999. The share of the traffic is the weight divided by the sum of all weights.
     pub weight: u32,
 }
 
 /// An answer that the load balancer itself generates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FixedResponse {
-    /// 200 to 299 or 400 to 599.
+    /// The HTTP status, from 200 to 299 or from 400 to 599.
     pub status: u16,
-    /// One of AWS's five content types, if given.
+    /// The content type, which is one of the five types that AWS supports.
     pub content_type: Option<String>,
-    /// Up to 1,024 characters.
+    /// The body, with up to 1,024 characters.
     pub body: String,
 }
 
-/// An address to redirect the client to. `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}` stand for those
+/// The address of a redirect. `#{protocol}`, `#{host}`, `#{port}`, `#{path}` and `#{query}` are replaced by the values
 /// of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields of RedirectConfig
@@ -38,9 +37,9 @@ pub struct Redirect {
 /// An action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Forwards to one of these groups, at least one.
+    /// Forwards the request to one of these target groups. The list is not empty.
     Forward(Vec<Forward>),
-    /// The load balancer answers.
+    /// The load balancer itself answers the request.
     Fixed(FixedResponse),
     /// Redirects the client.
     Redirect(Redirect),
@@ -53,7 +52,7 @@ impl From<Vec<Forward>> for Action {
 }
 
 impl Action {
-    /// The target groups that it forwards to.
+    /// Returns the target groups that the action forwards to.
     pub fn forwards(&self) -> &[Forward] {
         match self {
             Self::Forward(forwards) => forwards,
@@ -124,7 +123,7 @@ impl Redirect {
         Ok(())
     }
 
-    /// The redirect address for a request.
+    /// Returns the redirect address for a request.
     pub fn location(&self, host: &str, port: u16, path: &str, query: &str) -> String {
         let fill = |text: &str| {
             text.replace("#{protocol}", "http")

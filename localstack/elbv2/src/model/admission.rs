@@ -1,25 +1,26 @@
-//! Which targets a target group accepts: address, family, port, zone.
+//! Decides which targets a target group accepts, by address, family, port and zone.
 //!
-//! AWS's rules for `ip` groups (CreateTargetGroup, RegisterTargets): an address of the VPC's subnets, where the zone
-//! follows from the subnet, or of 10/8, 172.16/12, 192.168/16 and 100.64/10, where the call must give the zone.
+//! The rules are the rules of AWS for `ip` groups (CreateTargetGroup, RegisterTargets). An address in a subnet of the
+//! VPC gets the zone of the subnet. Addresses in 10/8, 172.16/12, 192.168/16 and 100.64/10 are also accepted, but the
+//! call must contain the zone.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::target::{TargetKey, Zone};
 use super::{Family, Model, Refusal, TargetGroup, TargetType};
 
-/// A target as given in a call.
+/// A target in the form of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawTarget {
-    /// An address, for `ip` groups.
+    /// The address of the target, for `ip` groups.
     pub id: String,
-    /// The group's port if absent.
+    /// The port of the target. `None`: the port of the target group.
     pub port: Option<u16>,
-    /// A zone or `all`.
+    /// The zone of the target, or `all`.
     pub zone: Option<String>,
 }
 
-/// The key of a target to deregister or to look up. The target may be one that could not be registered.
+/// Returns the key of a target to deregister or to look up. The key may be invalid for a registration.
 pub fn key_of(group: &TargetGroup, raw: &RawTarget) -> Result<TargetKey, Refusal> {
     let ip = address(group, raw)?;
     let port = raw
@@ -51,7 +52,7 @@ fn address(group: &TargetGroup, raw: &RawTarget) -> Result<IpAddr, Refusal> {
 }
 
 impl Model {
-    /// The key and zone of a target to register.
+    /// Returns the key and the zone of a target to register.
     pub(super) fn admit(&self, group: &TargetGroup, raw: &RawTarget) -> Result<(TargetKey, Zone), Refusal> {
         let key = key_of(group, raw)?;
         let zone = self.zone_of(key.ip, raw)?;
@@ -61,7 +62,7 @@ impl Model {
     fn zone_of(&self, ip: IpAddr, raw: &RawTarget) -> Result<Zone, Refusal> {
         let subnet = self.settings.subnets.iter().find(|subnet| subnet.has(ip));
         if let Some(node) = self.node_at(ip) {
-            // Such a target can be registered, but no node uses it.
+            // The target can be registered, but no node uses it.
             return Ok(Zone::Named(node.zone.as_str().into()));
         }
         match (subnet, raw.zone.as_deref()) {
@@ -97,7 +98,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// 100.64.0.0/10, RFC 6598.
+/// Returns whether an address is in 100.64.0.0/10 (RFC 6598).
 fn is_shared(ip: Ipv4Addr) -> bool {
     let [first, second, ..] = ip.octets();
     first == 100 && (64..128).contains(&second)

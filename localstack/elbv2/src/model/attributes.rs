@@ -1,29 +1,29 @@
-//! Attributes of target groups and load balancers: keys, defaults and valid values.
+//! The attributes of target groups and load balancers: keys, defaults and valid values.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{BalancerId, GroupId, Kind, ListenerId, Model, Refusal};
 
-/// Seconds that a deregistered target is shown as draining.
+/// How long the API shows a deregistered target as draining, in seconds.
 pub const DEREGISTRATION_DELAY: &str = "deregistration_delay.timeout_seconds";
-/// Whether a node also sends to targets of other zones.
+/// Whether a node also sends to targets in other zones.
 pub const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
-/// Whether flows of an unhealthy target of a Network Load Balancer are reset.
+/// Whether a Network Load Balancer resets the flows of an unhealthy target.
 pub const UNHEALTHY_TERMINATION: &str = "target_health_state.unhealthy.connection_termination.enabled";
-/// Seconds that an unhealthy target whose flows are kept is shown as draining.
+/// How long the API shows an unhealthy target as draining if its flows continue, in seconds.
 pub const UNHEALTHY_DRAINING: &str = "target_health_state.unhealthy.draining_interval_seconds";
 /// Whether flows are reset at the end of the deregistration delay.
 pub const TERMINATION: &str = "deregistration_delay.connection_termination.enabled";
-/// Whether targets see the client's address.
+/// Whether targets see the IP address of the client.
 pub const PRESERVE_CLIENT_IP: &str = "preserve_client_ip.enabled";
-/// Whether zonal shifts are possible.
+/// Whether zonal shifts are allowed.
 pub const ZONAL_SHIFT: &str = "zonal_shift.config.enabled";
-/// Seconds until a Network Load Balancer forgets an idle flow.
+/// The idle time after which a Network Load Balancer drops a flow, in seconds.
 pub const TCP_IDLE_TIMEOUT: &str = "tcp.idle_timeout.seconds";
 /// Whether DeleteLoadBalancer is rejected.
 pub const DELETION_PROTECTION: &str = "deletion_protection.enabled";
-/// Seconds that an Application Load Balancer waits for an answer.
+/// The maximum time that an Application Load Balancer waits for an answer, in seconds.
 pub const IDLE_TIMEOUT: &str = "idle_timeout.timeout_seconds";
 
 #[derive(Clone, Copy)]
@@ -105,7 +105,8 @@ const NETWORK_BALANCER: &[Row] = &[
 ];
 
 const APPLICATION_BALANCER: &[Row] = &[
-    // It is always on for an Application Load Balancer. Only a target group can turn it off.
+    // Cross-zone load balancing is always on for an Application Load Balancer. Only a target group can disable
+    // cross-zone load balancing.
     (CROSS_ZONE, "true", Rule::OneOf(&["true"])),
     (IDLE_TIMEOUT, "60", Rule::Number(1, 4000)),
     ("client_keep_alive.seconds", "3600", Rule::Number(60, 604_800)),
@@ -133,7 +134,7 @@ fn listener_rows(kind: Kind) -> impl Iterator<Item = &'static Row> {
     }
 }
 
-/// All attributes of a new listener.
+/// Returns all attributes of a new listener.
 pub fn listener_defaults(kind: Kind) -> BTreeMap<String, String> {
     defaults(listener_rows(kind))
 }
@@ -156,12 +157,12 @@ fn defaults(rows: impl Iterator<Item = &'static Row>) -> BTreeMap<String, String
     rows.map(|(key, value, _)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// All attributes of a new target group.
+/// Returns all attributes of a new target group.
 pub fn group_defaults(kind: Kind) -> BTreeMap<String, String> {
     defaults(group_rows(kind))
 }
 
-/// All attributes of a new load balancer.
+/// Returns all attributes of a new load balancer.
 pub fn balancer_defaults(kind: Kind) -> BTreeMap<String, String> {
     defaults(balancer_rows(kind))
 }
@@ -206,7 +207,7 @@ impl Rule {
 }
 
 impl Model {
-    /// Changes attributes of a target group, all or none.
+    /// Changes attributes of a target group. An invalid attribute rejects the whole change.
     pub fn set_group_attributes(
         &mut self,
         id: GroupId,
@@ -220,7 +221,7 @@ impl Model {
         Ok(())
     }
 
-    /// Changes attributes of a load balancer, all or none.
+    /// Changes attributes of a load balancer. An invalid attribute rejects the whole change.
     pub fn set_balancer_attributes(
         &mut self,
         id: BalancerId,
@@ -237,7 +238,7 @@ impl Model {
         Ok(())
     }
 
-    /// Changes attributes of a listener, all or none.
+    /// Changes attributes of a listener. An invalid attribute rejects the whole change.
     pub fn set_listener_attributes(
         &mut self,
         id: ListenerId,
@@ -249,7 +250,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether nodes of the group's load balancer send to all zones.
+    /// Returns whether the nodes of the group's load balancer send to targets in all zones.
     pub(super) fn cross_zone(&self, group: &super::TargetGroup) -> bool {
         match group.attributes.get(CROSS_ZONE).map(String::as_str) {
             Some("true") => true,
@@ -262,7 +263,7 @@ impl Model {
         }
     }
 
-    /// How long an Application Load Balancer waits for an answer, in real time.
+    /// Returns the maximum time that an Application Load Balancer waits for an answer, in real time.
     pub fn idle_timeout(&self, id: BalancerId) -> Duration {
         let seconds = self
             .balancers

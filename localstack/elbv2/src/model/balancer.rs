@@ -1,4 +1,4 @@
-//! Load balancers and their nodes: one node per enabled zone, each with its own address.
+//! Load balancers and their nodes. Each enabled zone has one node with its own address.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,14 +11,14 @@ use super::{BalancerId, Kind, ListenerId, Model, Refusal, Tags, attributes};
 /// The state of a load balancer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BalancerState {
-    /// Being set up.
+    /// The load balancer is being created.
     Provisioning,
-    /// Ready.
+    /// The load balancer is ready.
     Active,
 }
 
 impl BalancerState {
-    /// The name in the AWS API.
+    /// Returns the name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Provisioning => "provisioning",
@@ -27,61 +27,57 @@ impl BalancerState {
     }
 }
 
-/// One load balancer node.
+/// A node of a load balancer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its zone.
     pub zone: String,
-    /// Its subnet.
     pub subnet: String,
-    /// The address on which it listens, and which targets see as the client.
+    /// The address that the node listens on, and that targets see as the client.
     pub address: IpAddr,
 }
 
 /// The parameters of CreateLoadBalancer.
 #[derive(Debug, Clone)]
 pub struct NewBalancer {
-    /// Unique in the account.
+    /// The name, which is unique in the account.
     pub name: String,
-    /// Its kind.
     pub kind: Kind,
-    /// `internal` instead of `internet-facing`. Both listen on loopback only.
+    /// Whether the scheme is `internal` instead of `internet-facing`. With either scheme, nodes listen only on
+    /// loopback.
     pub internal: bool,
-    /// One subnet per zone.
+    /// The subnets, one per zone.
     pub subnets: Vec<String>,
     /// Whether targets may have IPv6 addresses. Clients always use IPv4.
     pub dualstack: bool,
-    /// Stored and returned, without effect.
+    /// The security groups. The API returns the security groups, but security groups have no effect.
     pub security_groups: Vec<String>,
-    /// Its current tags.
+    /// The current tags.
     pub tags: Tags,
 }
 
 /// A load balancer.
 #[derive(Debug)]
 pub struct LoadBalancer {
-    /// Its identifier.
     pub id: BalancerId,
-    /// Its ARN.
     pub arn: String,
-    /// Its name in DNS, in lower case.
+    /// The DNS name, in lower case.
     pub dns_name: String,
-    /// Its parameters at creation. `tags` is current.
+    /// The parameters at the creation of the load balancer. Only `tags` is kept current.
     pub spec: NewBalancer,
-    /// Its state.
     pub state: BalancerState,
-    /// When it was created.
+    /// The time of the creation.
     pub created: Duration,
-    /// One per zone, in the order of the subnets.
+    /// The nodes, one per zone, in the order of the subnets.
     pub nodes: Vec<Node>,
-    /// All attributes with their values.
+    /// All attributes and their values.
     pub attributes: BTreeMap<String, String>,
-    /// Zones that get no new traffic because of a zonal shift.
+    /// The zones that get no new traffic because of a zonal shift.
     pub shifted: BTreeSet<String>,
 }
 
 impl Model {
-    /// Creates a load balancer. If one exists with the same settings, returns it.
+    /// Creates a load balancer. If a load balancer with the same name and settings exists, returns the existing load
+    /// balancer.
     pub fn create_balancer(&mut self, spec: NewBalancer, now: Duration) -> Result<BalancerId, Refusal> {
         check_name(ArnKind::LoadBalancer, &spec.name)?;
         let zones = self.zones_of(&spec)?;
@@ -156,8 +152,8 @@ impl Model {
         Ok(zones)
     }
 
-    /// Assigns addresses in order and starts again at the end of the range. So an address is not reused soon, because
-    /// clients cache DNS answers.
+    /// Assigns addresses in order, and starts again at the end of the range. An address is therefore not reused soon,
+    /// which matters because clients cache DNS answers.
     fn next_address(&mut self) -> Result<IpAddr, Refusal> {
         let range = self.settings.node_addresses;
         let IpAddr::V4(base) = range.network() else {
@@ -166,7 +162,7 @@ impl Model {
         let hosts = 1_u32.checked_shl(32 - u32::from(range.prefix_len())).unwrap_or(u32::MAX);
         for _ in 0..hosts {
             self.next_node = (self.next_node + 1) % hosts;
-            // The first and the last address of a subnet are never assigned to a host.
+            // Hosts never get the first or the last address of a subnet.
             if self.next_node == 0 || self.next_node + 1 == hosts {
                 continue;
             }
@@ -179,7 +175,7 @@ impl Model {
         Err(Refusal::InvalidSubnet(format!("There is no free address for another node in {range}")))
     }
 
-    /// The node with an address.
+    /// Returns the node with this address.
     pub(super) fn node_at(&self, address: IpAddr) -> Option<&Node> {
         self.balancers.values().flat_map(|balancer| &balancer.nodes).find(|node| node.address == address)
     }
@@ -190,7 +186,7 @@ impl Model {
         }
     }
 
-    /// Deletes a load balancer and its listeners. Returns the listeners so that the caller can close their sockets.
+    /// Deletes a load balancer and its listeners. Returns the listeners, so that the caller can close their sockets.
     pub fn delete_balancer(&mut self, id: BalancerId, now: Duration) -> Result<Vec<ListenerId>, Refusal> {
         let balancer = self.balancer(id)?;
         if balancer.attributes.get(attributes::DELETION_PROTECTION).is_some_and(|on| on == "true") {
@@ -209,12 +205,12 @@ impl Model {
         Ok(listeners)
     }
 
-    /// All load balancers in order of creation.
+    /// Returns all load balancers in the order of their creation.
     pub fn balancers(&self) -> impl Iterator<Item = &LoadBalancer> {
         self.balancers.values()
     }
 
-    /// One load balancer.
+    /// Returns the load balancer with this identifier.
     pub fn balancer(&self, id: BalancerId) -> Result<&LoadBalancer, Refusal> {
         self.balancers.get(&id).ok_or(Refusal::LoadBalancerNotFound)
     }
@@ -223,13 +219,13 @@ impl Model {
         self.balancers.get_mut(&id).ok_or(Refusal::LoadBalancerNotFound)
     }
 
-    /// The load balancer with an ARN, which must be well-formed.
+    /// Returns the load balancer with this ARN. A malformed ARN is an error.
     pub fn balancer_by_arn(&self, arn: &str) -> Result<BalancerId, Refusal> {
         Arn::expect_kind(arn, ArnKind::LoadBalancer)?;
         self.balancers.values().find(|b| b.arn == arn).map(|b| b.id).ok_or(Refusal::LoadBalancerNotFound)
     }
 
-    /// The load balancer with a name.
+    /// Returns the load balancer with this name.
     pub fn balancer_by_name(&self, name: &str) -> Result<BalancerId, Refusal> {
         self.balancers
             .values()

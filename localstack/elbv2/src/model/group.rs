@@ -1,6 +1,6 @@
-//! Target groups: their settings and attributes.
+//! Target groups with their settings and attributes.
 //!
-//! The targets are in [`super::life`].
+//! The module [`super::life`] contains the targets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use super::{
 };
 use crate::behaviour::{Batches, Lag, LagPatch, OnDraining, OnReuse, Profile, Range};
 
-/// Settings of one target group that differ from its kind.
+/// The settings of one target group that differ from the settings of its kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSettings {
-    /// The profile that gives the defaults for the ranges below, instead of the kind.
+    /// The profile with the defaults of the ranges below. `None`: the kind determines the defaults.
     pub profile: Option<Profile>,
     /// See [`Lag::registration`].
     pub registration: Option<Range>,
@@ -32,11 +32,11 @@ pub struct GroupSettings {
     pub health_skew: Option<Range>,
     /// See [`Lag::unhealthy`].
     pub unhealthy: Option<Range>,
-    /// What RegisterTargets does with a draining target.
+    /// The effect of RegisterTargets on a draining target.
     pub on_draining: Option<OnDraining>,
-    /// What a node does with the flows of an address that is registered again.
+    /// The effect of a repeated registration of an address on open flows.
     pub on_reuse: Option<OnReuse>,
-    /// What a call does when one of its targets is rejected.
+    /// The effect of a call in which one target is rejected.
     pub batches: Option<Batches>,
 }
 
@@ -70,15 +70,13 @@ pub struct NewGroup {
 /// A target group.
 #[derive(Debug)]
 pub struct TargetGroup {
-    /// Its identifier.
     pub id: GroupId,
-    /// Its ARN.
     pub arn: String,
-    /// Its parameters at creation. `health_check` and `tags` are current.
+    /// The parameters at the creation of the target group. Only `health_check` and `tags` are kept current.
     pub spec: NewGroup,
-    /// All attributes with their values.
+    /// All attributes and their values.
     pub attributes: BTreeMap<String, String>,
-    /// Settings that differ from its kind.
+    /// The settings that differ from the settings of the kind.
     pub settings: GroupSettings,
     pub(super) targets: BTreeMap<TargetKey, Target>,
     pub(super) attachment: Option<Attachment>,
@@ -86,32 +84,32 @@ pub struct TargetGroup {
 }
 
 impl TargetGroup {
-    /// The kind of load balancer that it belongs to.
+    /// Returns the kind of load balancer that the target group is for.
     pub fn kind(&self) -> Kind {
         self.spec.protocol.map_or(Kind::Application, Protocol::kind)
     }
 
-    /// The load balancer that uses it.
+    /// Returns the load balancer that uses the target group.
     pub fn balancer(&self) -> Option<super::BalancerId> {
         self.attachment.as_ref().map(|attachment| attachment.balancer)
     }
 
-    /// The targets that DescribeTargetHealth lists.
+    /// Returns the targets that DescribeTargetHealth lists.
     pub fn targets(&self) -> impl Iterator<Item = &Target> {
         self.targets.values()
     }
 
-    /// `deregistration_delay.timeout_seconds`, in AWS seconds.
+    /// Returns `deregistration_delay.timeout_seconds`, in AWS seconds.
     pub(super) fn deregistration_delay(&self) -> f64 {
         self.attributes.get(attributes::DEREGISTRATION_DELAY).and_then(|v| v.parse().ok()).unwrap_or(300.0)
     }
 
-    /// Whether an attribute is `true`.
+    /// Returns whether an attribute is `true`.
     pub(super) fn is_on(&self, attribute: &str) -> bool {
         self.attributes.get(attribute).is_some_and(|value| value == "true")
     }
 
-    /// How long an unhealthy target is shown as draining, in AWS seconds. `None`: never.
+    /// Returns how long the API shows an unhealthy target as draining, in AWS seconds. `None`: not at all.
     pub(super) fn unhealthy_draining(&self) -> Option<f64> {
         let seconds = self.attributes.get(attributes::UNHEALTHY_DRAINING)?.parse().ok()?;
         (!self.is_on(attributes::UNHEALTHY_TERMINATION) && seconds > 0.0).then_some(seconds)
@@ -130,7 +128,8 @@ impl TargetGroup {
 }
 
 impl Model {
-    /// Creates a target group. If one exists with the same settings, returns it.
+    /// Creates a target group. If a target group with the same name and settings exists, returns the existing target
+    /// group.
     pub fn create_group(&mut self, spec: NewGroup) -> Result<GroupId, Refusal> {
         check_name(ArnKind::TargetGroup, &spec.name)?;
         self.check_spec(&spec)?;
@@ -205,12 +204,12 @@ impl Model {
         Ok(())
     }
 
-    /// All target groups in order of creation.
+    /// Returns all target groups in the order of their creation.
     pub fn groups(&self) -> impl Iterator<Item = &TargetGroup> {
         self.groups.values()
     }
 
-    /// One target group.
+    /// Returns the target group with this identifier.
     pub fn group(&self, id: GroupId) -> Result<&TargetGroup, Refusal> {
         self.groups.get(&id).ok_or(Refusal::TargetGroupNotFound)
     }
@@ -219,13 +218,13 @@ impl Model {
         self.groups.get_mut(&id).ok_or(Refusal::TargetGroupNotFound)
     }
 
-    /// The target group with an ARN, which must be well-formed.
+    /// Returns the target group with this ARN. A malformed ARN is an error.
     pub fn group_by_arn(&self, arn: &str) -> Result<GroupId, Refusal> {
         super::Arn::expect_kind(arn, ArnKind::TargetGroup)?;
         self.groups.values().find(|group| group.arn == arn).map(|g| g.id).ok_or(Refusal::TargetGroupNotFound)
     }
 
-    /// The target group with a name.
+    /// Returns the target group with this name.
     pub fn group_by_name(&self, name: &str) -> Result<GroupId, Refusal> {
         self.groups
             .values()
@@ -234,14 +233,14 @@ impl Model {
             .ok_or(Refusal::TargetGroupNotFound)
     }
 
-    /// Changes the health check. It applies to probes that become due later.
+    /// Changes the health check. The change affects only probes that become due later.
     pub fn change_health_check(&mut self, id: GroupId, change: HealthCheckChange) -> Result<(), Refusal> {
         let group = self.group_mut(id)?;
         group.spec.health_check = group.spec.health_check.changed(change)?;
         Ok(())
     }
 
-    /// Replaces the settings of a group that differ from its kind. An absent setting returns to the kind's.
+    /// Replaces the settings of a target group. An absent setting gets the default of the kind again.
     pub fn set_group_settings(&mut self, id: GroupId, settings: GroupSettings) -> Result<(), Refusal> {
         let kind = self.group(id)?.kind();
         let base = settings.profile.map_or(self.behaviour.lag(kind), Profile::lag);
@@ -252,12 +251,12 @@ impl Model {
 
     pub(super) fn lag_of(&self, group: &TargetGroup) -> Lag {
         let base = group.settings.profile.map_or(self.behaviour.lag(group.kind()), Profile::lag);
-        // It was checked when it was set. The defaults may have changed since, so it is checked again.
+        // The settings were valid when they were set, but the defaults may have changed in the meantime.
         group.settings.lag().over(base).unwrap_or(base)
     }
 
     pub(super) fn interval_of(&self, group: &TargetGroup) -> Duration {
-        // With a shorter interval, a probe would still run when the next one is due.
+        // With a shorter interval, a probe could still run when the next probe is due.
         const SHORTEST: Duration = Duration::from_millis(50);
         self.behaviour.scaled(f64::from(group.spec.health_check.interval)).max(SHORTEST)
     }

@@ -1,8 +1,10 @@
-//! Health: the results of each node's probes, the decision from them, and when nodes and API act on it.
+//! Target health: the results of each node's probes, the resulting decision, and the times at which the nodes and the
+//! API act on the decision.
 //!
-//! Every node probes every target that it knows, and forms an opinion by thresholds. When all nodes have learned of the
-//! target, the majority decides. The decision reaches the API and each node at different times (the health skew). So a
-//! node may send to a target that the API shows as unhealthy, and vice versa.
+//! Every node probes every target that the node knows, and forms an opinion from the thresholds. When all nodes have
+//! learned of the target, the majority decides. The decision reaches the API and each node at different times (the
+//! health skew). A node may therefore send to a target that the API shows as unhealthy, or skip a target that the API
+//! shows as healthy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -11,26 +13,26 @@ use super::target::{State, TargetKey, Unhealthy};
 use super::timers::{Due, Seat};
 use super::{Cut, GroupId, HealthCheck, HealthCheckProtocol, Kind, Model, TargetGroup, attributes};
 
-/// What one node knows of a target.
+/// The knowledge of one node about a target.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The registration that the node routes to. `None` before it has learned of one, and after it has learned of its
-    /// end.
+    /// The registration that the node routes to. `None`: the node has learned of no registration, or has learned that
+    /// the registration is over.
     pub registration: Option<u64>,
-    /// The latest registration whose end the node has learned of.
+    /// The latest registration that the node knows to be over.
     pub forgotten: u64,
-    /// The health that the node acts on. `None` while undecided.
+    /// The health that the node acts on. `None`: undecided.
     pub health: Option<bool>,
-    /// The decision that this health comes from.
+    /// The number of the decision that set this health.
     pub decision: u64,
-    /// The result of the node's own probes. `None` while undecided.
+    /// The opinion from the node's own probes. `None`: undecided.
     opinion: Option<bool>,
     passed: u32,
     failed: u32,
 }
 
 impl Seen {
-    /// The state of a node that has just learned of a registration.
+    /// Returns the state of a node that has just learned of a registration.
     pub fn learned(registration: u64, forgotten: u64) -> Self {
         Self { registration: Some(registration), forgotten, ..Self::default() }
     }
@@ -50,12 +52,12 @@ impl Seen {
     }
 }
 
-/// How to probe.
+/// The method of a probe.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Check {
-    /// Connect.
+    /// Connect over TCP.
     Tcp,
-    /// Send a GET for this path. The status must match.
+    /// Send a GET request. The status must match.
     Http(HealthCheck),
 }
 
@@ -63,13 +65,13 @@ pub enum Check {
 #[derive(Debug, Clone)]
 pub struct ProbeOrder {
     seat: Seat,
-    /// Address of the node, the source of the probe.
+    /// The address of the node, which is the source of the probe.
     pub source: IpAddr,
     /// The address to probe.
     pub address: SocketAddr,
-    /// How to probe.
+    /// The method of the probe.
     pub check: Check,
-    /// The timeout in real time.
+    /// The timeout of the probe in real time.
     pub timeout: Duration,
     due: Duration,
 }
@@ -77,9 +79,9 @@ pub struct ProbeOrder {
 /// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// The target passed.
+    /// The target passed the probe.
     Passed,
-    /// The target failed.
+    /// The target failed the probe.
     Failed(Unhealthy),
 }
 
@@ -109,7 +111,7 @@ impl Model {
         });
     }
 
-    /// Applies the result of a probe. A result that is no longer expected changes nothing.
+    /// Applies the result of a probe. Outdated results change nothing.
     pub fn probed(&mut self, order: &ProbeOrder, outcome: ProbeOutcome, now: Duration) {
         let seat = order.seat;
         let Some(group) = self.groups.get_mut(&seat.group) else { return };
@@ -121,11 +123,12 @@ impl Model {
         if seen.registration != Some(seat.registration) {
             return;
         }
-        // A new target behind an Application Load Balancer is in service after one check, for any threshold.
+        // Behind an Application Load Balancer, a new target is in service after one successful probe, for any
+        // threshold.
         let to_pass = if kind == Kind::Application && seen.opinion.is_none() { 1 } else { healthy };
         seen.count(outcome == ProbeOutcome::Passed, to_pass, unhealthy);
         if let ProbeOutcome::Failed(why) = outcome {
-            // A Network Load Balancer reports no details.
+            // A Network Load Balancer reports no details of a failed probe.
             target.failure = if kind == Kind::Network { Unhealthy::Failed } else { why };
         }
         let interval = self.groups.get(&seat.group).map(|group| self.interval_of(group)).unwrap_or_default();
@@ -133,7 +136,7 @@ impl Model {
         self.decide(seat.group, seat.target, now);
     }
 
-    /// Makes a decision if the majority of nodes disagrees with the last one.
+    /// Makes a new decision if the majority of the nodes disagrees with the last decision.
     fn decide(&mut self, id: GroupId, key: TargetKey, now: Duration) {
         let Some(group) = self.groups.get(&id) else { return };
         let Some(target) = group.targets.get(&key) else { return };
@@ -163,7 +166,7 @@ impl Model {
         let lag = self.lag_of(group);
         let skew = lag.health_skew;
         let skews: Vec<f64> = (0..nodes).map(|_| self.draw(skew)).collect();
-        // The earliest acts now: the API, unless a node acts before it.
+        // The first to act on the decision acts now: the API, or the node with the lowest negative skew.
         let lead = skews.iter().fold(0.0_f64, |lead, skew| lead.min(*skew));
         let decision = self.serial();
         let shown_at = now + self.behaviour.scaled(-lead);
@@ -180,13 +183,13 @@ impl Model {
         }
     }
 
-    /// The API shows a decision, unless it already shows a later one or the target drains.
+    /// Shows a decision in the API, unless the API already shows a later decision or the target is draining.
     pub(super) fn show(&mut self, id: GroupId, key: TargetKey, decision: u64, healthy: bool) {
         let Some(target) = self.groups.get_mut(&id).and_then(|group| group.targets.get_mut(&key)) else {
             return;
         };
-        // Numbers increase across registrations: a decision of an older registration has a lower number than this
-        // registration.
+        // Numbers increase across registrations. A decision about an earlier registration therefore has a lower number
+        // than this registration.
         if decision <= target.shown || decision <= target.registration {
             return;
         }
@@ -207,7 +210,7 @@ impl Model {
         }
     }
 
-    /// Ends the draining of an unhealthy target in the API, unless its state has changed since.
+    /// Ends the draining of an unhealthy target in the API, unless the state of the target has changed in the meantime.
     pub(super) fn end_unhealthy_draining(&mut self, id: GroupId, key: TargetKey, decision: u64) {
         let Some(target) = self.groups.get(&id).and_then(|group| group.targets.get(&key)) else { return };
         if let State::UnhealthyDraining(why) = target.state
@@ -217,7 +220,7 @@ impl Model {
         }
     }
 
-    /// A node acts on a decision, unless it has acted on a later one.
+    /// Applies a decision at a node, unless the node has already applied a later decision.
     pub(super) fn adopt(&mut self, seat: Seat, decision: u64, healthy: bool) {
         let Some(seen) = self.seen_mut(seat.group, seat.target, seat.node) else { return };
         if seen.registration != Some(seat.registration) || decision <= seen.decision {
@@ -231,8 +234,8 @@ impl Model {
         }
     }
 
-    /// A node of a Network Load Balancer resets the flows of a target that it considers unhealthy. It does not if an
-    /// attribute forbids it, or if it has no healthy target and fails open.
+    /// Resets the flows of a target that a node of a Network Load Balancer considers unhealthy. The flows continue if
+    /// an attribute forbids the reset, or if the node fails open.
     fn reset_flows(&mut self, seat: Seat) {
         let Some(group) = self.groups.get(&seat.group) else { return };
         let view = group.attachment.as_ref().and_then(|attachment| attachment.nodes.get(seat.node));

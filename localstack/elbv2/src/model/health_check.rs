@@ -1,8 +1,8 @@
-//! Health check settings of a target group, with AWS's ranges and defaults.
+//! The health check settings of a target group, with the ranges and defaults of AWS.
 
 use super::{Kind, Refusal};
 
-/// How targets are probed.
+/// The protocol of health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the protocols
 pub enum HealthCheckProtocol {
@@ -11,7 +11,7 @@ pub enum HealthCheckProtocol {
 }
 
 impl HealthCheckProtocol {
-    /// The name in the AWS API.
+    /// Returns the name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -19,7 +19,7 @@ impl HealthCheckProtocol {
         }
     }
 
-    /// Parses the name in the AWS API. HTTPS is not supported here.
+    /// Parses the name in the AWS API. The stand-in does not support HTTPS.
     pub fn parse(text: &str) -> Result<Self, Refusal> {
         match text {
             "TCP" => Ok(Self::Tcp),
@@ -32,12 +32,12 @@ impl HealthCheckProtocol {
     }
 }
 
-/// The port that is probed.
+/// The port of health checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthCheckPort {
-    /// The target's own port.
+    /// The port of the target.
     Traffic,
-    /// The same port for all targets, 1 to 65535.
+    /// The same port for all targets, from 1 to 65535.
     Fixed(u16),
 }
 
@@ -51,7 +51,7 @@ impl HealthCheckPort {
         }
     }
 
-    /// The port to probe for a target with port `traffic`.
+    /// Returns the port to probe for a target with the port `traffic`.
     pub fn resolve(self, traffic: u16) -> u16 {
         match self {
             Self::Traffic => traffic,
@@ -60,30 +60,30 @@ impl HealthCheckPort {
     }
 }
 
-/// How and how often targets are probed. Durations are AWS seconds.
+/// The settings of health checks. Durations are AWS seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HealthCheck {
-    /// TCP connect or HTTP GET.
+    /// The protocol: TCP connect or HTTP GET.
     pub protocol: HealthCheckProtocol,
-    /// The port that is probed.
+    /// The port of health checks.
     pub port: HealthCheckPort,
-    /// The path of the GET.
+    /// The path of the GET request.
     pub path: String,
-    /// 5 to 300.
+    /// The interval, from 5 to 300.
     pub interval: u32,
-    /// 2 to 120, at most the interval.
+    /// The timeout, from 2 to 120, and at most the interval.
     pub timeout: u32,
-    /// 2 to 10.
+    /// The number of successful probes until a target is healthy, from 2 to 10.
     pub healthy_threshold: u32,
-    /// 2 to 10.
+    /// The number of failed probes until a target is unhealthy, from 2 to 10.
     pub unhealthy_threshold: u32,
-    /// Codes that count as healthy, such as `200,204` or `200-399`.
+    /// The codes that count as healthy, such as `200,204` or `200-399`.
     pub matcher: String,
-    /// The highest code that a matcher may name: 499 behind an Application Load Balancer, 599 behind a Network one.
+    /// The highest code in a matcher: 499 for an Application Load Balancer, 599 for a Network Load Balancer.
     pub highest_code: u16,
 }
 
-/// Changes to a [`HealthCheck`]. An absent field does not change.
+/// Changes of a [`HealthCheck`]. An absent field does not change.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs)] // the fields of HealthCheck
 pub struct HealthCheckChange {
@@ -98,7 +98,7 @@ pub struct HealthCheckChange {
 }
 
 impl HealthCheck {
-    /// AWS's defaults for a kind of load balancer and a probe.
+    /// Returns the defaults of AWS for a kind of load balancer and a protocol.
     pub fn defaults(kind: Kind, protocol: HealthCheckProtocol) -> Self {
         Self {
             protocol,
@@ -117,7 +117,7 @@ impl HealthCheck {
         }
     }
 
-    /// This check with changes applied, within AWS's ranges.
+    /// Returns the health check with changes applied. Rejects values outside the ranges of AWS.
     pub fn changed(&self, change: HealthCheckChange) -> Result<Self, Refusal> {
         let ranged = |what: &str, value: u32, low: u32, high: u32| {
             if (low..=high).contains(&value) {
@@ -129,7 +129,7 @@ impl HealthCheck {
             }
         };
         let interval = ranged("interval", change.interval.unwrap_or(self.interval), 5, 300)?;
-        // The default timeout is shortened for a short interval. A requested timeout must fit.
+        // The default timeout is shortened to fit a short interval. A timeout from the call must fit.
         let timeout = change.timeout.unwrap_or_else(|| self.timeout.min(interval));
         let timeout = ranged("timeout", timeout, 2, 120)?;
         if timeout > interval {
@@ -163,7 +163,7 @@ impl HealthCheck {
         })
     }
 
-    /// Whether a status counts as healthy.
+    /// Returns whether a status counts as healthy.
     pub fn matches(&self, status: u16) -> bool {
         parse_matcher(&self.matcher)
             .is_some_and(|ranges| ranges.iter().any(|(low, high)| (*low..=*high).contains(&status)))

@@ -1,11 +1,11 @@
-//! How many targets of a node's pool must be healthy, for routing and for DNS.
+//! The minimum number of healthy targets in a node's pool, for routing and for DNS.
 //!
-//! AWS's `target_group_health.*` attributes: a count, a percentage, or both, each of which must be met. At least one
-//! target is always required.
+//! The thresholds are the `target_group_health.*` attributes of AWS: a count, a percentage, or both. With both, both
+//! must be met. At least one healthy target is always required.
 
 use std::collections::BTreeMap;
 
-/// A threshold.
+/// A minimum count, a minimum percentage, or both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Threshold {
     count: usize,
@@ -21,7 +21,7 @@ impl Threshold {
         Self { count: number("count"), percent: number("percentage") }
     }
 
-    /// Whether `healthy` targets are enough if there are `others` more.
+    /// Returns whether `healthy` targets are enough if the pool has `others` other targets.
     pub fn is_met(self, healthy: usize, others: usize) -> bool {
         healthy >= self.count.max(1) && healthy * 100 >= self.percent * (healthy + others)
     }
@@ -30,9 +30,9 @@ impl Threshold {
 /// The thresholds of a target group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Least {
-    /// Below it, a node sends to all targets of its pool.
+    /// The threshold for routing. Below the routing threshold, a node sends to all targets of its pool.
     pub routing: Threshold,
-    /// Below it, the node's zone is removed from DNS.
+    /// The threshold for DNS. Below the DNS threshold, the zone of the node is removed from DNS.
     pub dns: Threshold,
 }
 

@@ -1,9 +1,9 @@
 //! The states of a target: unused, initial, healthy or unhealthy, draining, deleted.
 //!
-//! A target is a key (address, port) in a group. Each registration has its own number, and every message to a node
-//! carries it. So a late message about an earlier registration of the same key changes nothing. Nodes learn of a
-//! registration and of its end after individual delays, but the API answers at once. This stand-in exists to simulate
-//! that gap.
+//! A target is a key (address, port) in a target group. Each registration has its own number, and each message to a
+//! node contains this number. A late message about an earlier registration of the same key therefore changes nothing.
+//! Nodes learn of a registration and of a deregistration after individual delays, but the API answers immediately. The
+//! purpose of the stand-in is to simulate the gap between the API and the nodes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,27 +20,26 @@ use crate::trace::Event;
 /// A registered or draining target of a group.
 #[derive(Debug)]
 pub struct Target {
-    /// Its key.
     pub key: TargetKey,
-    /// Its zone.
     pub zone: Zone,
     /// The state that the API shows.
     pub state: State,
-    /// The number of its registration.
+    /// The number of the current registration.
     pub(super) registration: u64,
-    /// What each node of the load balancer knows, in the order of the nodes. Empty if no load balancer uses the group.
+    /// The knowledge of each node, in the order of the nodes. Empty if no load balancer uses the group.
     pub(super) seen: Vec<Seen>,
-    /// The latest decision about its health, with its number.
+    /// The latest decision about the health of the target. The field `decision` contains the number of the decision.
     pub(super) verdict: Option<bool>,
     pub(super) decision: u64,
-    /// The latest decision that the API shows.
+    /// The number of the latest decision that the API shows.
     pub(super) shown: u64,
-    /// Why the latest probe failed.
+    /// The reason why the latest probe failed.
     pub(super) failure: Unhealthy,
 }
 
 impl Model {
-    /// Registers targets, all or none. A target that is already registered does not change.
+    /// Registers targets. An invalid target rejects the whole call. A target that is already registered does not
+    /// change.
     pub fn register(&mut self, id: GroupId, raw: &[RawTarget], now: Duration) -> Result<(), Refusal> {
         let group = self.group(id)?;
         if raw.is_empty() {
@@ -102,7 +101,7 @@ impl Model {
             shown: 0,
             failure: Unhealthy::Failed,
         });
-        // The nodes keep what they know of a revived target until they learn of the new registration.
+        // After a repeated registration, the nodes keep their knowledge until they learn of the new registration.
         target.seen.resize_with(nodes, Seen::default);
         target.zone = zone;
         target.registration = registration;
@@ -111,7 +110,7 @@ impl Model {
         self.events.extend(transition(group, key, before, Some(state)));
     }
 
-    /// Deregisters targets, all or none. Unknown targets are no error. AWS does the same.
+    /// Deregisters targets. An invalid target rejects the whole call. As in AWS, unknown targets cause no error.
     pub fn deregister(&mut self, id: GroupId, raw: &[RawTarget], now: Duration) -> Result<(), Refusal> {
         let group = self.group(id)?;
         if raw.is_empty() {
@@ -163,8 +162,8 @@ impl Model {
         }
     }
 
-    /// What happens to open flows at the end of the deregistration delay: an Application Load Balancer ends them. A
-    /// Network Load Balancer does so only if an attribute requires it.
+    /// Closes open flows at the end of the deregistration delay. A Network Load Balancer closes the flows only if an
+    /// attribute requires it.
     fn end_flows(&mut self, id: GroupId, key: TargetKey, registration: u64) {
         let Some(group) = self.groups.get(&id) else { return };
         if group.kind() == Kind::Application || group.is_on(attributes::TERMINATION) {
@@ -177,7 +176,8 @@ impl Model {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let before = group.remember(key, at);
         self.events.extend(transition(group, key, before, None));
-        // Every node has forgotten the target by now, so no routing table contains it. This guarantees it.
+        // At this point, each node knows that the registration is over. The loop ensures that no routing table contains
+        // the target.
         let nodes = group.targets.get(&key).map_or(0, |target| target.seen.len());
         for node in 0..nodes {
             if let Some(seen) = self.seen_mut(id, key, node) {
@@ -190,7 +190,7 @@ impl Model {
         }
     }
 
-    /// A node learns of a registration and begins to probe the target.
+    /// Applies a registration at a node. The node begins to probe the target.
     pub(super) fn learn(&mut self, seat: Seat, now: Duration) {
         let Some(target) = self.groups.get_mut(&seat.group).and_then(|g| g.targets.get_mut(&seat.target))
         else {
@@ -201,7 +201,7 @@ impl Model {
         }
         let first = target.state == State::Registering;
         let Some(seen) = target.seen.get_mut(seat.node) else { return };
-        // The message of the end can arrive before the message of the beginning.
+        // The message about the deregistration can arrive before the message about the registration.
         if seen.forgotten >= seat.registration {
             return;
         }
@@ -218,7 +218,7 @@ impl Model {
         self.timers.add(now, Due::Probe(seat));
     }
 
-    /// A node learns of the end of a registration and stops sending.
+    /// Applies a deregistration at a node. The node stops sending.
     pub(super) fn forget(&mut self, seat: Seat) {
         let Some(seen) = self.seen_mut(seat.group, seat.target, seat.node) else { return };
         seen.forgotten = seen.forgotten.max(seat.registration);
@@ -228,7 +228,7 @@ impl Model {
         }
     }
 
-    /// A load balancer starts to use a group: its nodes begin to learn of the registrations.
+    /// Attaches a target group to a load balancer. The nodes begin to learn of the registrations.
     pub(super) fn attach(&mut self, id: GroupId, balancer: BalancerId, now: Duration) {
         let Some(nodes) = self.balancers.get(&balancer).map(|balancer| balancer.nodes.clone()) else {
             return;
@@ -248,7 +248,8 @@ impl Model {
         }
     }
 
-    /// A load balancer stops using a group: its nodes stop at once, and pending messages become void.
+    /// Detaches a target group from its load balancer. The nodes stop sending immediately, and pending messages become
+    /// void.
     pub(super) fn detach(&mut self, id: GroupId) {
         self.clear_views(id);
         let Some(group) = self.groups.get_mut(&id) else { return };
@@ -281,14 +282,14 @@ impl Model {
         self.groups.get_mut(&id)?.targets.get_mut(&key)?.seen.get_mut(node)
     }
 
-    /// The key of a target in a call.
+    /// Returns the key of a target in a call.
     pub fn key_of(&self, id: GroupId, raw: &RawTarget) -> Result<TargetKey, Refusal> {
         key_of(self.group(id)?, raw)
     }
 }
 
 impl TargetGroup {
-    /// Records what the API shows of a target that will change, and returns its state.
+    /// Stores the state that the API shows for a target before the state changes. Returns the stored state.
     fn remember(&mut self, key: TargetKey, now: Duration) -> Option<State> {
         let shown = self.targets.get(&key).map(|t| Shown { state: t.state, zone: t.zone.clone() });
         let state = shown.as_ref().map(|shown| shown.state);
@@ -297,7 +298,7 @@ impl TargetGroup {
     }
 }
 
-/// A target to register, or nothing if it is already registered.
+/// Returns a target to register. `None`: the target is already registered.
 fn welcome(
     group: &TargetGroup,
     (key, zone): (TargetKey, Zone),
@@ -322,7 +323,7 @@ fn state_at_begin(group: &TargetGroup, zone: &Zone) -> State {
     }
 }
 
-/// The trace entry for a change of state. `None` as a state means "not registered".
+/// Returns the trace entry for a change of state. `None` as a state means "not registered".
 fn transition(group: &TargetGroup, key: TargetKey, from: Option<State>, to: Option<State>) -> Option<Event> {
     (from != to).then(|| Event::Target {
         target_group: group.spec.name.clone(),

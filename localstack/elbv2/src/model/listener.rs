@@ -1,7 +1,7 @@
-//! Listeners: a port of a load balancer and the target groups it forwards to.
+//! Listeners: a port of a load balancer, and the target groups that the port forwards to.
 //!
-//! A load balancer uses a target group from the first listener that forwards to it until the last one is deleted.
-//! Registration with the nodes begins and ends with that.
+//! A load balancer uses a target group from the first listener that forwards to the group until the last such listener
+//! is deleted. Nodes learn of the targets only while a load balancer uses the group.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,39 +15,35 @@ use super::{
 /// A listener.
 #[derive(Debug)]
 pub struct Listener {
-    /// Its identifier.
     pub id: ListenerId,
-    /// Its ARN.
     pub arn: String,
-    /// Its load balancer.
     pub balancer: BalancerId,
-    /// 1 to 65535, unique in the load balancer.
+    /// The port, from 1 to 65535, which is unique in the load balancer.
     pub port: u16,
-    /// TCP or HTTP.
+    /// The protocol: TCP or HTTP.
     pub protocol: Protocol,
-    /// Its default action.
+    /// The default action.
     pub action: Action,
-    /// Its rules in the order of their priorities.
+    /// The rules in the order of their priorities.
     pub rules: Vec<Rule>,
-    /// Its tags.
     pub tags: Tags,
-    /// All attributes with their values.
+    /// All attributes and their values.
     pub attributes: BTreeMap<String, String>,
 }
 
 impl Listener {
-    /// Whether it forwards to a target group.
+    /// Returns whether the listener forwards to a target group.
     pub fn forwards_to(&self, group: GroupId) -> bool {
         self.forwards().any(|forward| forward.group == group)
     }
 
-    /// All target groups that it forwards to, by default or by a rule.
+    /// Returns all target groups that the listener forwards to, by default or by a rule.
     pub fn forwards(&self) -> impl Iterator<Item = &Forward> {
         let by_rule = self.rules.iter().flat_map(|rule| rule.action.forwards());
         self.action.forwards().iter().chain(by_rule)
     }
 
-    /// The ARN under which the default action is listed among the rules.
+    /// Returns the ARN of the default action in the list of rules.
     pub fn default_rule_arn(&self) -> String {
         let (_, last) = self.arn.rsplit_once('/').unwrap_or_default();
         format!("{}/{last}", self.arn.replacen(":listener/", ":listener-rule/", 1))
@@ -55,7 +51,7 @@ impl Listener {
 }
 
 impl Model {
-    /// Checks whether a listener could be created, so that its sockets can be opened first.
+    /// Checks whether a listener can be created, so that the caller can open the sockets first.
     pub fn check_listener(
         &self,
         balancer: BalancerId,
@@ -142,7 +138,7 @@ impl Model {
         Ok(id)
     }
 
-    /// Replaces the default action. New connections follow it at once.
+    /// Replaces the default action. The new action applies to new connections immediately.
     pub fn change_listener(&mut self, id: ListenerId, action: Action, now: Duration) -> Result<(), Refusal> {
         let listener = self.listener(id)?;
         let kind = listener.protocol.kind();
@@ -161,23 +157,23 @@ impl Model {
         Ok(())
     }
 
-    /// All listeners in order of creation.
+    /// Returns all listeners in the order of their creation.
     pub fn listeners(&self) -> impl Iterator<Item = &Listener> {
         self.listeners.values()
     }
 
-    /// One listener.
+    /// Returns the listener with this identifier.
     pub fn listener(&self, id: ListenerId) -> Result<&Listener, Refusal> {
         self.listeners.get(&id).ok_or(Refusal::ListenerNotFound)
     }
 
-    /// The listener with an ARN, which must be well-formed.
+    /// Returns the listener with this ARN. A malformed ARN is an error.
     pub fn listener_by_arn(&self, arn: &str) -> Result<ListenerId, Refusal> {
         Arn::expect_kind(arn, ArnKind::Listener)?;
         self.listeners.values().find(|l| l.arn == arn).map(|l| l.id).ok_or(Refusal::ListenerNotFound)
     }
 
-    /// The tags of the resource with an ARN, and its name for messages.
+    /// Returns the tags of the resource with this ARN.
     pub fn tags_mut(&mut self, arn: &str) -> Result<&mut Tags, Refusal> {
         let parsed = Arn::parse(arn)
             .ok_or_else(|| Refusal::validation(format!("'{arn}' is not a valid resource ARN")))?;

@@ -1,9 +1,10 @@
-//! The load balancers, target groups and targets, and what each node knows of them.
+//! The load balancers, target groups and targets, and the knowledge of each node.
 //!
-//! Pure state: no I/O, no clock, no async. Time is a [`Duration`] since the start, passed with every call. Randomness
-//! comes from a seeded generator, so one seed and one sequence of calls give one history. Work for other modules is in
-//! queues: probes to run ([`Model::take_probes`]) and events for the trace ([`Model::take_events`]). Future changes are
-//! timers. The owner of the model calls [`Model::advance`] no later than [`Model::next_due`].
+//! The module is pure state: no I/O, no clock, no async. Time is a [`Duration`] since the start, and a parameter of
+//! each call. Randomness comes from a seeded generator, so the same seed and calls give the same history. Queues
+//! contain work for other modules: probes to run ([`Model::take_probes`]) and events for the trace
+//! ([`Model::take_events`]). Timers contain future changes. The owner of the model must call [`Model::advance`] no
+//! later than [`Model::next_due`].
 //!
 //! A rejected call changes nothing.
 
@@ -77,50 +78,50 @@ pub struct ListenerId(u64);
 pub struct RuleId(u64);
 
 impl RuleId {
-    /// A number that increases with each creation.
+    /// Returns a number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl BalancerId {
-    /// A number that increases with each creation.
+    /// Returns a number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl GroupId {
-    /// A number that increases with each creation.
+    /// Returns a number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl ListenerId {
-    /// A number that increases with each creation.
+    /// Returns a number that increases with each creation.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
-/// Flows that a node must end.
+/// Flows that a node must close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Their target group.
+    /// The target group of the flows.
     pub group: GroupId,
-    /// Their target.
+    /// The target of the flows.
     pub target: SocketAddr,
-    /// Their node. `None`: all nodes.
+    /// The index of the node. `None`: all nodes.
     pub node: Option<usize>,
-    /// The latest registration of the target whose flows end.
+    /// The latest registration whose flows must be closed.
     pub up_to: u64,
 }
 
 /// Tags of a resource.
 pub type Tags = BTreeMap<String, String>;
 
-/// The whole state.
+/// The whole state of the stand-in.
 #[derive(Debug)]
 pub struct Model {
     settings: Settings,
@@ -135,14 +136,14 @@ pub struct Model {
     probes: VecDeque<ProbeOrder>,
     events: Vec<Event>,
     cuts: Vec<Cut>,
-    /// Counts identifiers, registrations and decisions. It never decreases, so a late answer from before a reset
-    /// matches nothing.
+    /// The counter for identifiers, registrations and decisions. The counter never decreases, so a late answer from
+    /// before a reset matches nothing.
     serial: u64,
     next_node: u32,
 }
 
 impl Model {
-    /// An empty account.
+    /// Creates an empty account.
     pub fn new(settings: Settings) -> Self {
         let mut behaviour = Behaviour::new(settings.time_scale);
         if let Some(profile) = settings.profile {
@@ -165,19 +166,19 @@ impl Model {
         }
     }
 
-    /// Deletes all resources, and resets behavior and random numbers to the start.
+    /// Deletes all resources, and resets the behavior and the random generators.
     pub fn reset(&mut self) {
         let serial = self.serial;
         *self = Self::new(self.settings.clone());
         self.serial = serial;
     }
 
-    /// The settings at the start.
+    /// Returns the settings at the start.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The current behavior.
+    /// Returns the current behavior.
     pub fn behaviour(&self) -> &Behaviour {
         &self.behaviour
     }
@@ -187,17 +188,17 @@ impl Model {
         self.behaviour = behaviour;
     }
 
-    /// The current behavior, for changes to the fault counters, with the settings.
+    /// Returns the current behavior and the settings. The caller can update the counters of faults.
     pub fn behaviour_mut(&mut self) -> (&mut Behaviour, &Settings) {
         (&mut self.behaviour, &self.settings)
     }
 
-    /// When [`Self::advance`] next has something to do.
+    /// Returns the time of the next due call of [`Self::advance`].
     pub fn next_due(&self) -> Option<Duration> {
         self.timers.next_due()
     }
 
-    /// Applies everything that is due at `now`, in order.
+    /// Applies all changes that are due at `now`, in order.
     pub fn advance(&mut self, now: Duration) {
         while let Some(due) = self.timers.pop(now) {
             match due {
@@ -217,27 +218,27 @@ impl Model {
         }
     }
 
-    /// Probes to run now. The caller passes each result to [`Self::probed`].
+    /// Returns the probes to run now. The caller must pass each result to [`Self::probed`].
     pub fn take_probes(&mut self) -> VecDeque<ProbeOrder> {
         std::mem::take(&mut self.probes)
     }
 
-    /// Whether there are probes to run.
+    /// Returns whether a probe must be run.
     pub fn has_probes(&self) -> bool {
         !self.probes.is_empty()
     }
 
-    /// What happened since the last call.
+    /// Returns the events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Flows to end now.
+    /// Returns the flows to close now.
     pub fn take_cuts(&mut self) -> Vec<Cut> {
         std::mem::take(&mut self.cuts)
     }
 
-    /// Draws hexadecimal digits for identifiers. `len` is at most 32.
+    /// Draws hexadecimal digits for identifiers. `len` must be at most 32.
     pub fn hex(&mut self, len: usize) -> String {
         let mut digits = format!("{:032x}", self.rng.random::<u128>());
         digits.truncate(len);
@@ -263,7 +264,7 @@ impl Model {
         self.behaviour.scaled(seconds)
     }
 
-    /// An identifier without a group, for tests that only compare identifiers.
+    /// Returns an identifier without a group, for tests that only compare identifiers.
     #[cfg(test)]
     pub fn some_group_id(&mut self) -> GroupId {
         GroupId(self.serial())

@@ -1,4 +1,4 @@
-//! Names and ARNs: their validation and their parts.
+//! Validates and parses names and ARNs.
 
 use super::Refusal;
 
@@ -31,12 +31,12 @@ impl ArnKind {
 pub struct Arn {
     /// The kind of resource.
     pub kind: ArnKind,
-    /// The text as given.
+    /// The text of the ARN.
     pub text: String,
 }
 
 impl Arn {
-    /// Parses an ARN of any of the kinds.
+    /// Parses an ARN of any kind.
     pub fn parse(text: &str) -> Option<Self> {
         let mut fields = text.splitn(6, ':');
         let head = (fields.next()?, fields.next()?, fields.next()?);
@@ -65,7 +65,8 @@ impl Arn {
         sound.then(|| Self { kind, text: text.to_owned() })
     }
 
-    /// Parses an ARN that must be of one kind. Other ARNs are a ValidationError, never a "not found".
+    /// Parses an ARN that must be of one kind. For other ARNs, the error is always a ValidationError, never a "not
+    /// found".
     pub fn expect_kind(text: &str, kind: ArnKind) -> Result<Self, Refusal> {
         Self::parse(text)
             .filter(|arn| arn.kind == kind)
@@ -73,8 +74,8 @@ impl Arn {
     }
 }
 
-/// Checks a name: 1 to 32 letters, digits and hyphens, without a hyphen at either end. The names of load balancers must
-/// not begin with `internal-`.
+/// Checks a name. A name has 1 to 32 letters, digits and hyphens, and no hyphen at either end. The name of a load
+/// balancer must not begin with `internal-`.
 pub fn check_name(kind: ArnKind, name: &str) -> Result<(), Refusal> {
     let what = match kind {
         ArnKind::LoadBalancer => "Load balancer name",

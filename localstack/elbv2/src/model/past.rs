@@ -1,6 +1,7 @@
-//! What the API showed of a group's targets some time ago, for stale answers.
+//! Stores earlier states of a group's targets in the API, for stale answers.
 //!
-//! Each change is stored with the state before it. To get an earlier state, the changes are undone, the latest first.
+//! Each change is stored with the state before the change. To reconstruct an earlier state, the changes are undone, the
+//! latest change first.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -8,26 +9,25 @@ use std::time::Duration;
 use super::TargetGroup;
 use super::target::{State, TargetKey, Zone};
 
-/// The maximum number of stored changes per group. A group of 1,000 targets makes about this many in a few deployments.
+/// The maximum number of stored changes per group. A few deployments of a group with 1,000 targets cause about this
+/// many changes.
 const MOST: usize = 10_000;
 
-/// What the API shows of a target.
+/// The state of a target in the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shown {
-    /// Its state.
     pub state: State,
-    /// Its zone.
     pub zone: Zone,
 }
 
 impl Shown {
-    /// Whether a call with this zone means this target.
+    /// Returns whether a call with this zone selects the target.
     pub fn is_in(&self, zone: Option<&str>) -> bool {
         zone.is_none_or(|zone| zone == self.zone.as_str())
     }
 }
 
-/// The changes of a group, the latest last.
+/// The changes of a group. The latest change is the last element.
 #[derive(Debug, Default)]
 pub struct Past {
     changes: VecDeque<(Duration, TargetKey, Option<Shown>)>,
@@ -44,7 +44,7 @@ impl Past {
 }
 
 impl TargetGroup {
-    /// What the API showed at a moment.
+    /// Returns the states that the API showed at a moment.
     pub fn shown_at(&self, moment: Duration) -> BTreeMap<TargetKey, Shown> {
         let now = |target: &super::Target| Shown { state: target.state, zone: target.zone.clone() };
         let mut shown: BTreeMap<TargetKey, Shown> =

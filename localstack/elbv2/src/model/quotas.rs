@@ -1,7 +1,7 @@
-//! Limits of the number of targets, if the behavior has quotas.
+//! Enforces the limits of the number of targets, if the behavior has quotas.
 //!
-//! The messages about load balancers are AWS's. The message about target groups is not known, so it has the same form.
-//! A target counts once per group.
+//! The messages about load balancers are the messages of AWS. The message of AWS about target groups is unknown, so the
+//! stand-in uses the same form. A target counts once per group.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::target::{TargetKey, Zone};
 use super::{Kind, Model, Refusal, TargetGroup};
 
 impl Model {
-    /// Rejects a target over a quota. Accepted targets of the same call count.
+    /// Rejects a target that exceeds a quota. Targets that the same call has already accepted also count.
     pub(super) fn check_quotas(
         &self,
         group: &TargetGroup,

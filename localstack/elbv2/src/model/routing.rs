@@ -1,8 +1,9 @@
-//! The targets to which each node sends new connections, updated with every change of a target.
+//! The routing tables: the targets that each node sends new connections to. Each change of a target updates the tables.
 //!
-//! A node sends to the healthy targets in its pool. The pool contains the targets of its zone, or of all zones with
-//! cross-zone load balancing. With too few healthy targets (none, unless an attribute requires more), the node fails
-//! open and sends to all. Each node and group has two lists, so a change costs the same in small and large groups.
+//! A node sends to the healthy targets in its pool. The pool contains the targets of the node's zone, or of all zones
+//! with cross-zone load balancing. With too few healthy targets, the node fails open and sends to all targets of the
+//! pool. By default, one healthy target is enough, but an attribute can require more. Each node has two lists per
+//! group, so a change takes the same time in small and large groups.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,35 +14,33 @@ use super::target::TargetKey;
 use super::{Action, BalancerId, GroupId, ListenerId, Model, Node, RequestFacts, attributes};
 use crate::trace::Event;
 
-/// A target to send to.
+/// A target that a node sends to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// Its address.
     pub target: SocketAddr,
-    /// Its registration. A kept-alive connection must not outlive it.
+    /// The number of the registration. A kept-alive connection must not outlive the registration.
     pub registration: u64,
 }
 
-/// What a node does with a new connection.
+/// The decision about a new connection.
 #[derive(Debug, Clone)]
 pub struct Choice {
-    /// Name of the load balancer.
+    /// The name of the load balancer.
     pub load_balancer: String,
-    /// Name of the target group. `None` if the listener was deleted.
+    /// The name of the target group. `None`: the listener was deleted.
     pub target_group: Option<String>,
-    /// The target group.
     pub group: Option<GroupId>,
-    /// The target, if there is one.
+    /// The target. `None`: the node has no target.
     pub route: Option<Route>,
     /// The load balancer's own answer: a fixed response or a redirect.
     pub answer: Option<Action>,
-    /// Whether the target sees the client's address.
+    /// Whether the target sees the IP address of the client.
     pub preserve_client_ip: bool,
-    /// How long a flow may be idle before a Network Load Balancer forgets it, in real time.
+    /// The idle time after which a Network Load Balancer drops a flow, in real time.
     pub idle: Duration,
 }
 
-/// How a group is used by its load balancer.
+/// The use of a target group by a load balancer.
 #[derive(Debug)]
 pub struct Attachment {
     pub balancer: BalancerId,
@@ -49,7 +48,7 @@ pub struct Attachment {
     cross_zone: bool,
 }
 
-/// One node's routing table for one group.
+/// The routing table of one node for one target group.
 #[derive(Debug)]
 pub struct NodeView {
     pub address: IpAddr,
@@ -60,7 +59,7 @@ pub struct NodeView {
     turn: usize,
 }
 
-/// Routes with an index. Adding, removing and choosing take constant time.
+/// Routes with an index. Adding, removing and choosing a route take constant time.
 #[derive(Debug, Default)]
 struct Pool {
     routes: Vec<Route>,
@@ -112,7 +111,7 @@ impl Attachment {
 }
 
 impl NodeView {
-    /// The targets this node sends to.
+    /// Returns the targets that the node sends to.
     pub fn routes(&self) -> impl Iterator<Item = &Route> {
         let rest: &[Route] = if self.fails_open() { &self.rest.routes } else { &[] };
         self.healthy.routes.iter().chain(rest)
@@ -127,12 +126,12 @@ impl NodeView {
         self.healthy.routes.get(place).or_else(|| self.rest.routes.get(place.checked_sub(healthy)?)).copied()
     }
 
-    /// Whether too few targets in its pool are healthy, so that it sends to all of them.
+    /// Returns whether the pool has too few healthy targets, so that the node sends to all targets of the pool.
     pub fn fails_open(&self) -> bool {
         !self.least.routing.is_met(self.healthy.routes.len(), self.rest.routes.len())
     }
 
-    /// Whether enough targets in its pool are healthy for its zone to be in DNS.
+    /// Returns whether the pool has enough healthy targets for the zone to remain in DNS.
     pub fn is_sound(&self) -> bool {
         self.least.dns.is_met(self.healthy.routes.len(), self.rest.routes.len())
     }
@@ -141,8 +140,8 @@ impl NodeView {
         self.healthy.has(target) || self.fails_open() && self.rest.has(target)
     }
 
-    /// Puts a target into the list for its health (`Some(healthy)`) or removes it (`None`). Returns the targets for
-    /// which the node starts or stops sending.
+    /// Puts a target into the list for its health (`Some(healthy)`), or removes the target (`None`). Returns all
+    /// targets for which the node starts or stops sending.
     fn place(&mut self, route: Route, place: Option<bool>) -> Vec<(SocketAddr, bool)> {
         let target = route.target;
         let (was_routed, failed_open) = (self.sends_to(target), self.fails_open());
@@ -169,7 +168,7 @@ impl NodeView {
         changes
     }
 
-    /// The changes for the rest of the pool when the node starts or stops failing open.
+    /// Returns the routing changes of unhealthy targets when the node starts or stops failing open.
     fn rest_changes(&self, failed_open: bool) -> Vec<(SocketAddr, bool)> {
         if failed_open == self.fails_open() {
             return Vec::new();
@@ -179,7 +178,7 @@ impl NodeView {
 }
 
 impl Model {
-    /// Puts one target into the right list of one node after a change.
+    /// Moves one target to the correct list of one node after a change.
     pub(super) fn reroute(&mut self, id: GroupId, key: TargetKey, node: usize) {
         let Some(group) = self.groups.get(&id) else { return };
         let shifted = group.targets.get(&key).is_some_and(|target| self.is_shifted(group, &target.zone));
@@ -216,7 +215,7 @@ impl Model {
         }));
     }
 
-    /// Empties all routing tables of a group.
+    /// Clears all routing tables of a group.
     pub(super) fn clear_views(&mut self, id: GroupId) {
         let Some(attachment) = self.groups.get_mut(&id).and_then(|group| group.attachment.as_mut()) else {
             return;
@@ -232,7 +231,7 @@ impl Model {
         }
     }
 
-    /// Recomputes how many targets must be healthy.
+    /// Updates the thresholds for the minimum number of healthy targets.
     pub(super) fn refresh_least(&mut self, id: GroupId) {
         let Some(group) = self.groups.get_mut(&id) else { return };
         let least = Least::of(&group.attributes);
@@ -248,7 +247,7 @@ impl Model {
         }
     }
 
-    /// Recomputes whether nodes send to all zones, and where they send.
+    /// Updates whether nodes send to all zones, and all affected routes.
     pub(super) fn refresh_cross_zone(&mut self, id: GroupId) {
         let Some(group) = self.groups.get(&id) else { return };
         let cross_zone = self.cross_zone(group);
@@ -262,7 +261,7 @@ impl Model {
         self.reroute_all(id);
     }
 
-    /// Puts all targets of a group into the right lists of all nodes.
+    /// Moves all targets of a group to the correct lists of all nodes.
     pub(super) fn reroute_all(&mut self, id: GroupId) {
         let Some(group) = self.groups.get(&id) else { return };
         let keys: Vec<TargetKey> = group.targets.keys().copied().collect();
@@ -275,7 +274,7 @@ impl Model {
     }
 
     /// Chooses a target for a new connection or request at a node. `flow` is a hash: the same hash gives the same
-    /// target. Without it, targets are chosen round robin. Rules need the properties of the request.
+    /// target. Without a hash, targets are chosen round robin. `request` contains the properties that rules use.
     pub fn choose(
         &mut self,
         listener: ListenerId,
@@ -293,7 +292,7 @@ impl Model {
         let load_balancer = self.balancers.get(&found.balancer)?.spec.name.clone();
         let total: u64 = forwards.iter().map(|forward| u64::from(forward.weight)).sum();
         let share = match flow {
-            // Other bits than those that choose the target.
+            // The choice of the group and the choice of the target use different bits.
             Some(flow) => flow.rotate_left(32),
             None if forwards.len() == 1 => 0,
             None => self.draw_for_traffic(),
@@ -324,7 +323,8 @@ impl Model {
         Some(Choice { load_balancer, target_group, group: chosen, route, answer, preserve_client_ip, idle })
     }
 
-    /// Whether a node still sends to a route. Checked before a kept-alive connection is reused.
+    /// Returns whether a node still sends to a route. The caller must check the route before it reuses a kept-alive
+    /// connection.
     pub fn still_routes(&self, listener: ListenerId, node: usize, route: Route) -> bool {
         let Some(listener) = self.listeners.get(&listener) else { return false };
         listener.forwards().any(|forward| {

@@ -1,4 +1,4 @@
-//! Rules of a listener: conditions, in the order of their priorities, before the default action.
+//! Rules of a listener. A node evaluates the rules in the order of their priorities, and the default action last.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,32 +12,32 @@ use super::{Action, Kind, ListenerId, Model, Refusal, RuleId, Tags};
 /// The properties of a request that conditions use.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestFacts<'a> {
-    /// For example `GET`.
+    /// The method, such as `GET`.
     pub method: &'a str,
-    /// The host without port.
+    /// The host without the port.
     pub host: &'a str,
-    /// The path from the first slash, without query.
+    /// The path without the query.
     pub path: &'a str,
     /// The query without the question mark.
     pub query: &'a str,
-    /// All headers.
     pub headers: &'a HeaderMap,
-    /// The client's address.
+    /// The IP address of the client.
     pub source: IpAddr,
 }
 
-/// A condition. It is true if one of its values matches. In patterns, `*` stands for any characters and `?` for one.
+/// A condition. The condition is true if one of its values matches. In patterns, `*` stands for any characters, and `?`
+/// for one character.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Condition {
     /// `path-pattern`, case-sensitive.
     Path(Vec<String>),
     /// `host-header`, case-insensitive.
     Host(Vec<String>),
-    /// `http-header` with a name, case-insensitive.
+    /// `http-header` with the name of the header, case-insensitive.
     Header(String, Vec<String>),
     /// `http-request-method`, without patterns.
     Method(Vec<String>),
-    /// `query-string`: values, each with an optional key, case-insensitive.
+    /// `query-string`: values with optional keys, case-insensitive.
     Query(Vec<(Option<String>, String)>),
     /// `source-ip`.
     Source(Vec<IpNet>),
@@ -69,10 +69,11 @@ impl Condition {
     }
 }
 
-/// Whether a text matches a pattern. The time is at most proportional to the product of their lengths.
+/// Returns whether a text matches a pattern. The run time is at most proportional to the product of the two lengths.
 fn matches(text: &[u8], pattern: &[u8]) -> bool {
     let (mut at, mut next) = (0, 0);
-    // Where to continue if the text after the latest star does not match: the star then takes one more character.
+    // The positions to return to if the text after the latest star does not match. The star then matches one more
+    // character.
     let mut star: Option<(usize, usize)> = None;
     while let Some(byte) = text.get(at) {
         match pattern.get(next) {
@@ -94,22 +95,18 @@ fn matches(text: &[u8], pattern: &[u8]) -> bool {
 /// A rule.
 #[derive(Debug)]
 pub struct Rule {
-    /// Its identifier.
     pub id: RuleId,
-    /// Its ARN.
     pub arn: String,
-    /// 1 to 50000, unique in the listener. The lowest is evaluated first.
+    /// The priority, from 1 to 50000, which is unique in the listener. The lowest priority is evaluated first.
     pub priority: u32,
-    /// All must be true. At least one.
+    /// The conditions. All conditions must be true. A rule has at least one condition.
     pub conditions: Vec<Condition>,
-    /// Its action.
     pub action: Action,
-    /// Its tags.
     pub tags: Tags,
 }
 
 impl Rule {
-    /// Whether it matches a request.
+    /// Returns whether the rule matches a request.
     pub fn takes(&self, request: RequestFacts) -> bool {
         self.conditions.iter().all(|condition| condition.holds(request))
     }
@@ -153,7 +150,7 @@ impl Model {
         Ok(rule_id)
     }
 
-    /// Replaces the conditions or the action of a rule, or both.
+    /// Replaces the conditions of a rule, the action, or both.
     pub fn change_rule(
         &mut self,
         arn: &str,
@@ -179,7 +176,7 @@ impl Model {
         Ok((listener, id))
     }
 
-    /// Changes the priorities of rules, all or none.
+    /// Changes the priorities of rules. An invalid priority rejects the whole call.
     pub fn set_priorities(&mut self, wanted: &[(String, u32)]) -> Result<Vec<(ListenerId, RuleId)>, Refusal> {
         let mut found = Vec::with_capacity(wanted.len());
         for (arn, priority) in wanted {
@@ -217,7 +214,8 @@ impl Model {
         Ok(())
     }
 
-    /// The rule with an ARN, and its listener. The ARN must be well-formed and not of a default rule.
+    /// Returns the listener and the identifier of the rule with this ARN. The ARN must be well-formed, and must not be
+    /// the ARN of a default rule.
     pub fn rule_by_arn(&self, arn: &str) -> Result<(ListenerId, RuleId), Refusal> {
         Arn::expect_kind(arn, ArnKind::Rule)?;
         if self.listeners().any(|listener| listener.default_rule_arn() == arn) {

@@ -1,7 +1,7 @@
 //! Zonal shifts: a zone of a load balancer gets no new traffic, but its targets remain healthy.
 //!
-//! In AWS, another service (ARC) starts shifts, so here the control API does. As in AWS, the load balancer's
-//! `zonal_shift.config.enabled` must be on.
+//! In AWS, a separate service (ARC) starts zonal shifts. In the stand-in, the control API starts zonal shifts. As in
+//! AWS, `zonal_shift.config.enabled` must be on for the load balancer.
 
 use std::collections::BTreeSet;
 
@@ -9,14 +9,14 @@ use super::target::Zone;
 use super::{BalancerId, GroupId, LoadBalancer, Model, Refusal, TargetGroup, attributes};
 
 impl LoadBalancer {
-    /// Whether the zone gets no new traffic because of a shift.
+    /// Returns whether the zone gets no new traffic because of a zonal shift.
     pub fn is_shifted(&self, zone: &str) -> bool {
         self.shifted.contains(zone)
     }
 }
 
 impl Model {
-    /// Shifts traffic away from these zones, and ends the shifts of all others.
+    /// Shifts traffic away from these zones, and ends the zonal shifts of all other zones.
     pub fn shift(&mut self, id: BalancerId, zones: BTreeSet<String>) -> Result<(), Refusal> {
         let balancer = self.balancer_mut(id)?;
         if balancer.attributes.get(attributes::ZONAL_SHIFT).is_none_or(|on| on != "true") {
@@ -42,7 +42,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a target of a group gets no new traffic because of a shift.
+    /// Returns whether a target of a group gets no new traffic because of a zonal shift.
     pub fn is_shifted(&self, group: &TargetGroup, zone: &Zone) -> bool {
         let Zone::Named(zone) = zone else { return false };
         group.balancer().and_then(|id| self.balancers.get(&id)).is_some_and(|b| b.is_shifted(zone))

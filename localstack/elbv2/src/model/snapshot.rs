@@ -1,5 +1,5 @@
-//! The state as the control API shows it: where each node sends now, and whether all nodes agree with the API.
-//! Read-only.
+//! The state that the control API shows: the targets that each node sends to, and whether all nodes agree with the API.
+//! This module does not change the state.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -21,7 +21,7 @@ pub struct BalancerView {
     pub nodes: Vec<NodeAddress>,
     pub listeners: Vec<ListenerView>,
     pub target_groups: Vec<GroupView>,
-    /// Whether all its target groups are settled.
+    /// Whether all target groups of the load balancer are settled.
     pub settled: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct BalancerView {
 pub struct NodeAddress {
     pub zone: String,
     pub address: IpAddr,
-    /// Whether DNS answers contain it.
+    /// Whether DNS answers contain the node's address.
     pub in_dns: bool,
 }
 
@@ -56,7 +56,6 @@ pub struct ForwardView {
 /// A target group that a listener uses.
 #[derive(Debug, Serialize)]
 pub struct GroupView {
-    /// Its name.
     pub name: String,
     /// Whether all changes have arrived: no target is initial, and each node acts on the state that the API shows.
     pub settled: bool,
@@ -74,7 +73,7 @@ pub struct NodeRoutes {
 }
 
 impl Model {
-    /// All load balancers.
+    /// Returns the state of all load balancers.
     pub fn snapshot(&self) -> Vec<BalancerView> {
         self.balancers().map(|balancer| self.view(balancer)).collect()
     }
@@ -121,8 +120,8 @@ impl Model {
         }
     }
 
-    /// The addresses of a load balancer in DNS answers. They belong to the zones in which the node sees enough healthy
-    /// targets in every used group, or to all zones if there is no such zone.
+    /// Returns the addresses of a load balancer in DNS answers. A node is included if the node sees enough healthy
+    /// targets in every used group. If no node sees enough healthy targets, all nodes are included.
     pub fn addresses_in_dns(&self, balancer: &super::LoadBalancer) -> Vec<IpAddr> {
         let shifted =
             |node: usize| balancer.nodes.get(node).is_some_and(|node| balancer.is_shifted(&node.zone));
@@ -160,7 +159,7 @@ fn group_view(group: &TargetGroup) -> GroupView {
 
 fn is_settled(group: &TargetGroup) -> bool {
     group.targets().all(|target| {
-        // If a decision has not reached the API yet, nodes have not all received it either.
+        // If a decision has not reached the API yet, some nodes have not received the decision either.
         let agreed = |health| {
             target.verdict == Some(health)
                 && target

@@ -8,9 +8,7 @@ use std::sync::Arc;
 /// The key of a target. The same address with another port is another target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetKey {
-    /// Its address.
     pub ip: IpAddr,
-    /// Its port.
     pub port: u16,
 }
 
@@ -23,14 +21,14 @@ impl From<TargetKey> for SocketAddr {
 /// The zone of a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Zone {
-    /// In one zone.
+    /// The target is in this zone.
     Named(Arc<str>),
-    /// Outside the VPC, reachable from all zones.
+    /// The target is outside the VPC, and all zones can reach it.
     All,
 }
 
 impl Zone {
-    /// As the API shows it.
+    /// Returns the zone as the API shows it.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Named(zone) => zone,
@@ -38,7 +36,7 @@ impl Zone {
         }
     }
 
-    /// Whether the target is in a zone, or counts as such.
+    /// Returns whether the target is in a zone. A target outside the VPC counts as in every zone.
     pub fn covers(&self, zone: &str) -> bool {
         match self {
             Self::Named(own) => **own == *zone,
@@ -47,49 +45,49 @@ impl Zone {
     }
 }
 
-/// Why no node uses a registered target.
+/// The reason why no node uses a registered target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unused {
-    /// No listener forwards to its group.
+    /// No listener forwards to the target group.
     NoListener,
-    /// The load balancer has no node in its zone.
+    /// The load balancer has no node in the zone of the target.
     ZoneNotEnabled,
-    /// Its address belongs to a load balancer.
+    /// The address belongs to a load balancer.
     IpUnusable,
 }
 
-/// Why a target is unhealthy.
+/// The reason why a target is unhealthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unhealthy {
-    /// An answer with a status that does not match.
+    /// The target answered with a status that does not match.
     Status(u16),
-    /// No answer in time.
+    /// The target did not answer in time.
     Timeout,
-    /// No connection, or a broken one.
+    /// The node could not connect, or the connection broke.
     Failed,
 }
 
-/// What the API shows for a target.
+/// The state that the API shows for a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Registered, but not used.
+    /// The target is registered, but no node uses it.
     Unused(Unused),
-    /// No node knows it yet.
+    /// No node has learned of the target yet.
     Registering,
-    /// Nodes probe it and have not decided yet.
+    /// Nodes probe the target, but have not decided yet.
     Checking,
-    /// It gets traffic.
+    /// Nodes send to the target.
     Healthy,
-    /// It gets no traffic, unless there is no healthy target.
+    /// Nodes do not send to the target, unless they fail open.
     Unhealthy(Unhealthy),
-    /// It gets no new connections. Open ones continue.
+    /// Nodes send no new connections to the target. Open connections continue.
     UnhealthyDraining(Unhealthy),
-    /// Deregistered. Nodes may still send to it.
+    /// The target is deregistered, but nodes may still send to it.
     Draining,
 }
 
 impl State {
-    /// The name in the AWS API.
+    /// Returns the name in the AWS API.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unused(_) => "unused",
@@ -101,7 +99,7 @@ impl State {
         }
     }
 
-    /// The reason code in the AWS API.
+    /// Returns the reason code in the AWS API.
     pub fn reason(self) -> Option<&'static str> {
         Some(match self {
             Self::Unused(Unused::IpUnusable) => "Target.IpUnusable",
@@ -122,7 +120,7 @@ impl State {
         })
     }
 
-    /// The description in the AWS API.
+    /// Returns the description in the AWS API.
     pub fn description(self) -> Option<Cow<'static, str>> {
         Some(Cow::Borrowed(match self {
             Self::Unused(Unused::NoListener) => {

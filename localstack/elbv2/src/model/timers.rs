@@ -1,4 +1,4 @@
-//! The queue of due changes, in order of time and then of scheduling.
+//! The queue of due changes. Changes with the same time are in the order in which they were scheduled.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{BalancerId, GroupId, TargetKey};
 
-/// One registration of a target, at one node. Messages about another registration are stale.
+/// One registration of a target at one node. Messages about other registrations are stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seat {
     /// The target group.
@@ -15,11 +15,11 @@ pub struct Seat {
     pub target: TargetKey,
     /// The number of the registration.
     pub registration: u64,
-    /// Index of the node in its load balancer.
+    /// The index of the node in its load balancer.
     pub node: usize,
 }
 
-/// What a timer does.
+/// The action of a timer.
 #[derive(Debug, Clone, Copy)]
 pub enum Due {
     /// A load balancer becomes active.
@@ -56,18 +56,18 @@ struct Timer {
 }
 
 impl Timers {
-    /// Schedules `due` at `at`.
+    /// Schedules `due` for the time `at`.
     pub fn add(&mut self, at: Duration, due: Due) {
         self.scheduled += 1;
         self.heap.push(Reverse(Timer { at, order: self.scheduled, due }));
     }
 
-    /// When the first timer is due.
+    /// Returns the time of the first timer.
     pub fn next_due(&self) -> Option<Duration> {
         self.heap.peek().map(|Reverse(timer)| timer.at)
     }
 
-    /// Takes the first timer that is due at `now`.
+    /// Removes and returns the first timer that is due at `now`.
     pub fn pop(&mut self, now: Duration) -> Option<Due> {
         self.now = self.now.max(now);
         if self.next_due()? > now {
@@ -76,7 +76,7 @@ impl Timers {
         self.heap.pop().map(|Reverse(timer)| timer.due)
     }
 
-    /// The latest moment passed to [`Self::pop`].
+    /// Returns the latest time that was passed to [`Self::pop`].
     pub fn now(&self) -> Duration {
         self.now
     }

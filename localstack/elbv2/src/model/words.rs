@@ -1,8 +1,8 @@
-//! Properties of target groups as in the AWS API: protocols, target types, address families.
+//! Properties of target groups in the AWS API: protocols, target types, address families.
 
 use super::{Kind, Refusal};
 
-/// Protocol of a target group or a listener.
+/// The protocol of a target group or a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the protocols
 pub enum Protocol {
@@ -17,7 +17,7 @@ pub enum Protocol {
 impl Protocol {
     const ALL: [Self; 6] = [Self::Http, Self::Https, Self::Tcp, Self::Tls, Self::Udp, Self::TcpUdp];
 
-    /// The name in the AWS API.
+    /// Returns the name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Http => "HTTP",
@@ -36,7 +36,7 @@ impl Protocol {
         })
     }
 
-    /// The kind of load balancer with this protocol.
+    /// Returns the kind of load balancer that uses this protocol.
     pub fn kind(self) -> Kind {
         match self {
             Self::Http | Self::Https => Kind::Application,
@@ -45,7 +45,7 @@ impl Protocol {
     }
 }
 
-/// The type of a target group's targets. Only `ip` groups accept targets here.
+/// The type of a target group's targets. In the stand-in, only `ip` groups accept targets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the types
 pub enum TargetType {
@@ -56,7 +56,7 @@ pub enum TargetType {
 }
 
 impl TargetType {
-    /// The name in the AWS API.
+    /// Returns the name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ip => "ip",
@@ -75,7 +75,7 @@ impl TargetType {
     }
 }
 
-/// Address family of a target group.
+/// The address family of a target group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // the names of the families
 pub enum Family {
@@ -84,7 +84,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The name in the AWS API.
+    /// Returns the name in the AWS API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ipv4 => "ipv4",

@@ -1,35 +1,36 @@
 //! The behavior of a container's process.
 //!
-//! Contains the choices that a pod's annotations make for its processes. Plain data.
+//! The module contains only the settings from the pod's annotations.
 
 use crate::span::Span;
 use std::time::Duration;
 
-/// What a process does on SIGTERM.
+/// The reaction of a process to SIGTERM.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum OnSigterm {
-    /// Closes its listeners and idle connections at once, finishes requests in flight, exits.
+    /// The process closes its listeners and idle connections immediately, finishes requests in flight, and exits.
     #[default]
     Close,
-    /// Continues to accept and answer for this long, with `Connection: close` in each answer. Then closes.
+    /// The process continues to serve for this long, with `Connection: close` in each answer. Then the process closes
+    /// its listeners.
     Drain(Duration),
-    /// Continues until SIGKILL.
+    /// The process continues until SIGKILL.
     Ignore,
 }
 
 /// The behavior of one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Conduct {
-    /// The minimum time that an answer takes.
+    /// The minimum duration of an answer.
     pub request_delay: Span,
-    /// The seed of the delays.
+    /// The seed of the random delays.
     pub seed: u64,
-    /// How long the process runs before its ports open.
+    /// The delay between the start of the process and the opening of its ports.
     pub start_delay: Duration,
-    /// The time after its start when it ends on its own, and its exit code.
+    /// The run time after which the process exits on its own, and the exit code.
     pub ends: Option<(Duration, i32)>,
-    /// What it does on SIGTERM.
+    /// The reaction to SIGTERM.
     pub on_sigterm: OnSigterm,
-    /// Its exit code after SIGTERM: 0, or 143 like a process without a handler.
+    /// The exit code after SIGTERM: 0, or 143 for a process without a signal handler.
     pub sigterm_exit_code: u8,
 }

@@ -1,23 +1,23 @@
 //! The events of a container.
 
-/// What happened to a container.
+/// An event of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContainerEvent {
-    /// Its process runs. Its ports are open, unless it has a start delay.
+    /// The process of the container runs. The ports of the container are open, unless the container has a start delay.
     Started,
-    /// Its startup probe has succeeded.
+    /// The startup probe has succeeded.
     Up,
-    /// Its process ended and its sockets are closed.
+    /// The process has exited, and its sockets are closed.
     Exited {
-        /// 0 for success; 137 after SIGKILL.
+        /// The exit code: 0 for success, 137 after SIGKILL.
         code: i32,
-        /// The message in the status, if any.
+        /// The message in the status.
         message: Option<String>,
     },
-    /// The result of its readiness probe has changed.
+    /// The result of the readiness probe has changed.
     Ready(bool),
-    /// Its liveness or startup probe has failed more often than its threshold allows.
+    /// The liveness or startup probe has reached its failure threshold.
     Unhealthy,
-    /// Its preStop hook has ended.
+    /// The preStop hook has completed.
     HookEnded,
 }

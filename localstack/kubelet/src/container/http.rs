@@ -1,6 +1,6 @@
-//! One HTTP/1.1 GET over a new connection, as probes and hooks send it.
+//! One HTTP/1.1 GET request over a new connection, as probes and hooks send it.
 //!
-//! A kubelet keeps no connection alive between probes. Every result without a status line is an error.
+//! A kubelet keeps no connection alive between probes. An answer without a status line is an error.
 
 use crate::object::ContainerSpec;
 use http_body_util::Empty;
@@ -12,37 +12,37 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Why a GET got no answer.
+/// The reason why a GET request got no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError {
-    /// The declared values of the pod give no valid request.
+    /// The values in the pod's spec do not form a valid request.
     #[error("the request of the probe or hook is not valid HTTP: {0}")]
     Invalid(#[from] hyper::http::Error),
-    /// The connection was refused, or the address cannot be reached.
+    /// The connection was refused, or the address is not reachable.
     #[error("no connection to {0}: {1}")]
     Connect(SocketAddr, std::io::Error),
-    /// The connection ended before the answer.
+    /// The connection was closed before the answer.
     #[error("the connection ended before an answer came: {0}")]
     Broken(#[from] hyper::Error),
-    /// No answer came in time.
+    /// No answer arrived in time.
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
 }
 
-/// A GET of a probe or hook, with its resolved address.
+/// The GET request of a probe or hook, with a resolved address.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Get {
-    /// The address.
+    /// The address of the server.
     pub to: SocketAddr,
-    /// The path with its leading slash.
+    /// The path, which begins with a slash.
     pub path: String,
-    /// The headers that the probe or hook declares.
+    /// The headers in the spec of the probe or hook.
     pub headers: Vec<(String, String)>,
 }
 
 impl Get {
-    /// The GET of a container's probe or hook, or `None` if its port does not exist. The scheme is ignored: the servers
-    /// here use plain HTTP.
+    /// Returns the GET request of a container's probe or hook. `None`: the port does not exist. The scheme is ignored,
+    /// because the servers use plain HTTP.
     pub fn resolve(spec: &ContainerSpec, get: &HTTPGetAction, ip: Ipv4Addr) -> Option<Self> {
         let port = spec.resolve_port(&get.port)?;
         let host = get.host.as_deref().and_then(|host| host.parse().ok()).unwrap_or(IpAddr::V4(ip));
@@ -56,7 +56,7 @@ impl Get {
         })
     }
 
-    /// Sends the GET and returns the status code. `limit` covers the connection and the answer's head.
+    /// Sends the GET request and returns the status code. `limit` covers the connection and the head of the answer.
     pub async fn send(&self, limit: Duration) -> Result<StatusCode, GetError> {
         tokio::time::timeout(limit, self.exchange()).await.unwrap_or(Err(GetError::TimedOut(limit)))
     }

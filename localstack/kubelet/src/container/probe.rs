@@ -1,8 +1,8 @@
 //! The probes of one container, which connect to the pod's own server.
 //!
-//! Decides when a probe runs and what counts as a success. A probe of a port that no container declares fails each
-//! time, like on a real node. `exec` probes have no image to run in. An `exec` readiness probe returns the value that
-//! the control API set. Other `exec` probes succeed.
+//! The module decides when a probe runs and which results are successes. As on a real node, a probe always fails if no
+//! container declares its port. `exec` probes have no image to run a command in. An `exec` readiness probe returns the
+//! value from the control API. Other `exec` probes always succeed.
 
 use crate::container::http::Get;
 use crate::container::server::Readiness;
@@ -15,33 +15,33 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior};
 
-/// What a probe does.
+/// The check of a probe.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Check {
-    /// A GET. Statuses 200 to 399 are a success.
+    /// Sends a GET request. The statuses 200 to 399 are successes.
     Get(Get),
-    /// A connection. It is a success if it opens.
+    /// Opens a connection. An open connection is a success.
     Connect(SocketAddr),
-    /// The readiness flag of the control API.
+    /// Returns the readiness that the control API set.
     Flag,
     /// Always succeeds.
     Nothing,
-    /// A probe whose port does not exist.
+    /// Always fails, because the port of the probe does not exist.
     Impossible,
 }
 
-/// What a probe decides.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Whether the container is ready.
+    /// The probe determines whether the container is ready.
     Readiness,
-    /// Whether it keeps running.
+    /// The probe determines whether the container keeps running.
     Liveness,
-    /// Whether its startup is over.
+    /// The probe determines whether the startup of the container is complete.
     Startup,
 }
 
-/// A probe with its defaults filled in.
+/// A probe with all defaults.
 #[derive(Clone, Debug)]
 pub struct Probe {
     kind: Kind,
@@ -54,7 +54,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// The probe of this kind of a container, for the pod's address. `None` if it declares none.
+    /// Returns the probe of this kind. `None`: the container has no such probe.
     pub fn of(kind: Kind, spec: &ContainerSpec, ip: Ipv4Addr) -> Option<Self> {
         let probe = match kind {
             Kind::Readiness => spec.readiness_probe.as_ref()?,
@@ -68,7 +68,7 @@ impl Probe {
             spec.resolve_port(&tcp.port)
                 .map_or(Check::Impossible, |port| Check::Connect(SocketAddr::new(host, port)))
         } else if let Some(grpc) = &probe.grpc {
-            // Only checks that something listens: the server here has no gRPC.
+            // The simulated server has no gRPC, so the probe only checks that the port is open.
             u16::try_from(grpc.port)
                 .map_or(Check::Impossible, |port| Check::Connect(SocketAddr::new(ip.into(), port)))
         } else if kind == Kind::Readiness {
@@ -93,10 +93,10 @@ impl Probe {
         })
     }
 
-    /// Probes until the task is dropped, the receiver is dropped, or the result is final. A liveness probe ends with
-    /// its failure, a startup probe with its result. Sends each change. The first probe runs at once, because the
-    /// kubelet triggers one when a container starts. Then one runs per period. Probes within the initial delay are
-    /// skipped.
+    /// Probes until the task or the receiver is dropped, or until the result is final, and sends each change. A failure
+    /// of a liveness probe is final. Any result of a startup probe is final. The first probe runs immediately, because
+    /// the kubelet triggers a probe when a container starts. Further probes run once per period. Probes during the
+    /// initial delay are skipped.
     pub async fn run(self, readiness: Arc<Readiness>, changes: mpsc::Sender<bool>) {
         let began = Instant::now();
         let mut ticks = tokio::time::interval(self.period);

@@ -1,9 +1,9 @@
 //! The process of one run of a container.
 //!
-//! Manages the listeners of a container's declared ports, the order in which they close, and the reaction to SIGTERM.
-//! It reports once when it runs and once when it has ended. It runs when its ports are open, or at once if it has a
-//! start delay. It has ended when every socket is closed. A port that cannot be opened ends it with exit code 1, like a
-//! real server.
+//! The module manages the listeners of the declared ports, the order in which they close, and the reaction to SIGTERM.
+//! A process reports once that it runs, and once that it has exited. Without a start delay, the process runs when its
+//! ports are open. With a start delay, the process counts as running immediately. The process has exited when every
+//! socket is closed. If a port cannot be opened, the process exits with code 1, as a real server does.
 
 use crate::container::conduct::{Conduct, OnSigterm};
 use crate::container::event::ContainerEvent;
@@ -39,27 +39,28 @@ impl Process {
         Self { terminate, signals, exit, hanging }
     }
 
-    /// Makes it hang (it accepts and answers nothing) or continue. A restarted process does not hang.
+    /// Makes the process hang or continue. A hanging process accepts connections but answers nothing. A restarted
+    /// process does not hang.
     pub fn hang(&self, hanging: bool) {
         self.hanging.send_replace(hanging);
     }
 
-    /// Whether it hangs.
+    /// Returns whether the process hangs.
     pub fn is_hanging(&self) -> bool {
         *self.hanging.borrow()
     }
 
-    /// SIGTERM.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         self.terminate.cancel();
     }
 
-    /// SIGKILL.
+    /// Sends SIGKILL.
     pub fn kill(&self) {
         self.signals.kill.cancel();
     }
 
-    /// Makes it exit with this code. A second call before the exit has no effect.
+    /// Makes the process exit with this code. A second call before the exit has no effect.
     pub fn exit(&self, code: i32) {
         let _ = self.exit.try_send(code);
     }
@@ -125,7 +126,7 @@ impl Main {
         Ok(())
     }
 
-    /// Returns after a SIGTERM that is not ignored.
+    /// Returns after a SIGTERM that the process does not ignore.
     async fn terminated(&self) {
         self.terminate.cancelled().await;
         if self.identity.conduct.on_sigterm == OnSigterm::Ignore {
@@ -133,7 +134,7 @@ impl Main {
         }
     }
 
-    /// Returns after SIGTERM, when the last answer has been sent.
+    /// Returns after the last answer that follows a SIGTERM.
     async fn drained(&self, tasks: &TaskTracker) {
         self.terminated().await;
         if let OnSigterm::Drain(length) = self.identity.conduct.on_sigterm {
@@ -146,7 +147,7 @@ impl Main {
     }
 }
 
-/// Returns the exit code when the process ends on its own.
+/// Returns the exit code when the process exits on its own.
 async fn at_its_end(conduct: Conduct) -> i32 {
     match conduct.ends {
         Some((after, code)) => {

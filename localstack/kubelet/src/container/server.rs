@@ -1,9 +1,9 @@
 //! The HTTP/1.1 server on one port of a pod.
 //!
-//! Manages a listener and its connections. On close, it closes the listener and idle connections at once. Requests in
-//! progress are answered with `connection: close`, and then their connections end. While it drains, it continues to
-//! serve, with `connection: close` in each answer. SIGKILL drops everything at once. A broken connection does not
-//! affect others.
+//! The module manages a listener and its connections. On close, the server closes the listener and all idle connections
+//! immediately. Requests in progress are answered with `connection: close`, and then their connections are closed.
+//! During a drain, the server continues to serve, with `connection: close` in each answer. SIGKILL closes all sockets
+//! immediately. A broken connection does not affect other connections.
 
 use crate::container::conduct::Conduct;
 use http_body_util::{BodyExt, Full};
@@ -23,10 +23,10 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The longest delay of `?delay-ms=`.
+/// The maximum delay of `?delay-ms=`.
 const LONGEST_DELAY: Duration = Duration::from_mins(10);
 
-/// The readiness of a pod. The control API sets it, and the pod's readiness paths return it.
+/// The readiness of a pod. The control API sets the readiness, and the pod's readiness paths return the readiness.
 #[derive(Debug)]
 pub struct Readiness(AtomicBool);
 
@@ -37,52 +37,53 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Whether the readiness paths answer 200.
+    /// Returns whether the readiness paths answer 200.
     pub fn is_ready(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Makes the readiness paths answer 200 or 503 from now on.
+    /// Sets whether the readiness paths answer 200 or 503.
     pub fn set(&self, ready: bool) {
         self.0.store(ready, Ordering::Relaxed);
     }
 }
 
-/// The data in the answers of a pod's servers.
+/// The data that the answers of a pod's servers contain.
 #[derive(Debug)]
 pub struct Identity {
     /// The pod's name.
     pub name: String,
     /// The pod's UID.
     pub uid: String,
-    /// Its address.
+    /// The address of the pod.
     pub ip: Ipv4Addr,
-    /// Readiness paths with their ports. They answer 503 while the pod is not ready.
+    /// The readiness paths and their ports. A readiness path answers 503 while the pod is not ready.
     pub readiness_paths: Vec<(u16, String)>,
     /// The readiness of the pod.
     pub readiness: Arc<Readiness>,
-    /// Requests that all servers of the pod have answered.
+    /// The number of requests that all servers of the pod have answered.
     pub served: Arc<AtomicU64>,
-    /// Requests that have reached this process. The count is the number of the next delay.
+    /// The number of requests that this process has received. The count selects the next random delay.
     pub received: AtomicU64,
-    /// How the process behaves.
+    /// The behavior of the process.
     pub conduct: Conduct,
-    /// Whether it hangs.
+    /// Whether the process hangs.
     pub hanging: Arc<watch::Sender<bool>>,
 }
 
 /// The signals from a process to its servers.
 #[derive(Clone, Debug, Default)]
 pub struct Signals {
-    /// Tell clients to reconnect elsewhere, and continue.
+    /// Send `connection: close` in each answer, and continue to serve.
     pub drain: CancellationToken,
-    /// Close.
+    /// Close the listener and the connections.
     pub close: CancellationToken,
-    /// SIGKILL, or the end of the process for another reason.
+    /// Close all sockets immediately, because the process has exited or got SIGKILL.
     pub kill: CancellationToken,
 }
 
-/// Accepts connections until a signal comes. They run on `tasks`, which is empty when the last one has ended.
+/// Accepts connections until a signal arrives. The connections run on `tasks`, which is empty after the last connection
+/// is closed.
 pub async fn serve(listener: TcpListener, identity: Arc<Identity>, signals: Signals, tasks: TaskTracker) {
     loop {
         let accepted = tokio::select! {
@@ -96,7 +97,7 @@ pub async fn serve(listener: TcpListener, identity: Arc<Identity>, signals: Sign
                 tasks.spawn(connection(stream, Arc::clone(&identity), signals.clone()));
             }
             Err(error) => {
-                // Usually a lack of file descriptors. After a pause, some connections may have ended.
+                // The usual cause is a lack of file descriptors. After a pause, some connections may be closed.
                 tracing::warn!(pod = identity.name, %error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
@@ -118,7 +119,7 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
             Ok::<_, Infallible>(response)
         }
     });
-    // No idle timeout: until SIGTERM, only clients close idle connections.
+    // The server has no idle timeout: until SIGTERM, only clients close idle connections.
     let served = hyper::server::conn::http1::Builder::new()
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service);
@@ -130,7 +131,7 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
         () = signals.close.cancelled() => {}
     }
     served.as_mut().graceful_shutdown();
-    // Once more, so that data that has already arrived counts as a request in progress.
+    // The second poll ensures that data which has already arrived counts as a request in progress.
     tokio::select! {
         biased;
         _ = served.as_mut() => return,
@@ -144,7 +145,7 @@ async fn connection(stream: TcpStream, identity: Arc<Identity>, signals: Signals
     }
 }
 
-/// Counts a request until it is dropped.
+/// Counts a request as in progress until the value is dropped.
 struct Counted<'a>(&'a AtomicU32);
 
 impl<'a> Counted<'a> {
@@ -162,7 +163,7 @@ impl Drop for Counted<'_> {
 
 async fn answer(identity: &Identity, port: u16, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let (head, mut body) = request.into_parts();
-    // Read to the end, so that the connection can be reused.
+    // The body is read completely, so that the connection can be reused.
     while let Some(Ok(_)) = body.frame().await {}
     let count = identity.received.fetch_add(1, Ordering::Relaxed);
     let own = identity.conduct.request_delay.draw(identity.conduct.seed, count);
@@ -171,7 +172,7 @@ async fn answer(identity: &Identity, port: u16, request: Request<Incoming>) -> R
         tokio::time::sleep(wait).await;
     }
     if *identity.hanging.borrow() {
-        // Fails only if the sender is dropped, and the identity holds it.
+        // The wait fails only if the sender is dropped, and the identity holds the sender.
         let _ = identity.hanging.subscribe().wait_for(|hanging| !hanging).await;
     }
     identity.served.fetch_add(1, Ordering::Relaxed);
@@ -194,7 +195,7 @@ async fn answer(identity: &Identity, port: u16, request: Request<Incoming>) -> R
     response
 }
 
-/// `?delay-ms=N` requests an answer that takes N milliseconds, so that a test can catch a request in flight.
+/// Parses `?delay-ms=N`. The answer then takes N milliseconds, so that a test can observe a request in flight.
 fn delay(query: &str) -> Option<Duration> {
     let milliseconds = query.split('&').find_map(|pair| pair.strip_prefix("delay-ms="))?.parse().ok()?;
     Some(Duration::from_millis(milliseconds).min(LONGEST_DELAY))

@@ -1,7 +1,7 @@
-//! Turns probe results into decisions.
+//! Converts probe results to decisions.
 //!
-//! Counts a probe's results like the kubelet's `prober/worker.go`: it needs as many successes in a row as the success
-//! threshold, or as many failures in a row as the failure threshold. Pure.
+//! The counting follows the kubelet's `prober/worker.go`. A decision needs as many consecutive successes as the success
+//! threshold, or as many consecutive failures as the failure threshold. The module is pure.
 
 /// Counts the results of one probe.
 #[derive(Clone, Copy, Debug)]
@@ -14,13 +14,13 @@ pub struct Threshold {
 }
 
 impl Threshold {
-    /// A probe that has not run, with the initial result: not ready (`Some(false)`), alive (`Some(true)`), or unknown
-    /// startup (`None`). A threshold under 1 counts as 1.
+    /// Creates the counter of a probe that has not run. The initial result is not ready (`Some(false)`), alive
+    /// (`Some(true)`), or unknown startup (`None`). A threshold below 1 counts as 1.
     pub fn new(success: u32, failure: u32, verdict: Option<bool>) -> Self {
         Self { success: success.max(1), failure: failure.max(1), last: false, streak: 0, verdict }
     }
 
-    /// Counts one result. Returns `Some` when the decision changes.
+    /// Counts one result. Returns `Some` if the decision changes.
     pub fn observe(&mut self, succeeded: bool) -> Option<bool> {
         if self.last == succeeded {
             self.streak = self.streak.saturating_add(1);

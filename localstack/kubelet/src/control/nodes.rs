@@ -1,6 +1,6 @@
 //! The routes for nodes.
 //!
-//! Passes commands to a node's switch, which the node's heartbeat and its pods watch.
+//! The routes send commands to the switch of a node. The heartbeat and the pods of the node watch the switch.
 
 use super::{Controls, Optional, error};
 use crate::node::state::{Refusal, Switch, View};

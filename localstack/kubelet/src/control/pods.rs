@@ -1,6 +1,7 @@
 //! The routes for pods.
 //!
-//! Passes commands to a pod's task. A pod that has ended, or whose node is lost, accepts none.
+//! The routes send commands to the task of a pod. A pod that has terminated, or whose node is lost, accepts no
+//! commands.
 
 use super::{Controls, Optional, error};
 use crate::pod::registry::{Command, Entry, View};

@@ -1,6 +1,6 @@
 //! The route for the reuse of addresses.
 //!
-//! The settings apply to all zones. A change keeps the settings that it omits.
+//! The settings apply to all zones. A change does not affect omitted settings.
 
 use super::{Controls, Optional, error};
 use crate::address::{COOL_DOWN, Reuse};

@@ -1,4 +1,4 @@
-//! Tests of the routes from a client's view.
+//! Tests of the routes, from the view of a client.
 
 use super::*;
 use crate::node::state::Switch;
@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// The code and body of one answer.
+/// Sends a request, and returns the status code and the body of the answer.
 async fn ask(controls: &Controls, method: &str, path: &str, body: &str) -> (u16, Value) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let at = listener.local_addr().unwrap();

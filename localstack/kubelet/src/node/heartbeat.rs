@@ -1,12 +1,13 @@
 //! The task of one node: registration, Lease and status.
 //!
-//! Keeps the node lifecycle controller satisfied. It renews the Lease in `kube-node-lease` every 10 s for 40 s. It
-//! posts the status when it is wrong, and at least every 5 minutes. These are the kubelet's defaults, in real seconds.
+//! The heartbeat prevents the node lifecycle controller from marking the node as unreachable. The heartbeat renews the
+//! Lease in `kube-node-lease` every 10 s. The duration of the Lease is 40 s. The heartbeat posts the status after each
+//! change, and at least every 5 minutes. All values are the kubelet's defaults, in real seconds.
 //!
-//! It never deletes or taints a node, and, like a kubelet, never recreates a Node that someone deleted. It retries
-//! failures with the next beat, or sooner while the node is not registered. It follows the node's switch: it sends
-//! nothing while the node is lost, reports a change at once, and switches the node off when its shutdown time has
-//! passed.
+//! The heartbeat never deletes or taints a node. Like a kubelet, the heartbeat never recreates a deleted Node. The
+//! heartbeat retries failures with the next beat, or sooner while the node is not registered. The heartbeat follows the
+//! switch of the node. While the node is lost, the heartbeat sends nothing. The heartbeat reports each change
+//! immediately, and switches the node off at the end of the shutdown time.
 
 use crate::clock::Moment;
 use crate::node::object::{Health, Node};
@@ -22,13 +23,13 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
-/// The interval between renewals of the Lease, and between checks of the Node.
+/// The interval between two renewals of the Lease, and between two checks of the Node.
 const BEAT: Duration = Duration::from_secs(10);
 /// The duration of the Lease in seconds (`nodeLeaseDurationSeconds`).
 const LEASE_SECONDS: i32 = 40;
-/// The status is posted at least this often (`nodeStatusReportFrequency`).
+/// The maximum interval between two status updates (`nodeStatusReportFrequency`).
 const REPORT: Duration = Duration::from_mins(5);
-/// The pause between attempts to register.
+/// The pause between two attempts to register the node.
 const REGISTER_RETRY: Duration = Duration::from_millis(500);
 const LIMIT: Duration = Duration::from_secs(8);
 
@@ -40,13 +41,13 @@ pub struct Heartbeat {
     switch: Switch,
     /// The last reported health.
     said: Health,
-    /// Since when that health is reported in the conditions.
+    /// The time since which the conditions report this health.
     since: Time,
     reported: Option<Instant>,
 }
 
 impl Heartbeat {
-    /// A heartbeat that has not started.
+    /// Creates a heartbeat that has not started yet.
     pub fn new(node: Node, switch: Switch, client: Client) -> Self {
         let nodes = Api::all(client.clone());
         let leases = Api::namespaced(client, "kube-node-lease");
@@ -54,7 +55,7 @@ impl Heartbeat {
         Self { node, nodes, leases, switch, said: Health::Good, since, reported: None }
     }
 
-    /// Registers the node, notifies `registered`, and beats until `shutdown`.
+    /// Registers the node, notifies `registered`, and sends heartbeats until `shutdown`.
     pub async fn run(mut self, registered: oneshot::Sender<()>, shutdown: CancellationToken) {
         let mut registered = Some(registered);
         while registered.is_some() {
@@ -84,7 +85,7 @@ impl Heartbeat {
                 Ok(()) = state.changed() => {}
                 () = end_of(power) => {
                     tracing::info!(node = self.node.name, "the node has shut down");
-                    // Fails only if the node is lost already.
+                    // The call fails only if the node is already lost.
                     let _ = self.switch.lose();
                 }
             }
@@ -161,7 +162,7 @@ impl Heartbeat {
     }
 }
 
-/// Returns when a node's shutdown ends.
+/// Returns when the shutdown of a node completes.
 async fn end_of(power: Power) {
     match power {
         Power::ShuttingDown { off_at, .. } => tokio::time::sleep_until(off_at).await,
@@ -169,7 +170,7 @@ async fn end_of(power: Power) {
     }
 }
 
-/// Why a heartbeat failed.
+/// The reason why a heartbeat failed.
 #[derive(Debug, thiserror::Error)]
 enum BeatError {
     #[error("the API server answered: {0}")]
@@ -193,7 +194,7 @@ fn lease(node: &str, now: Moment) -> Value {
     })
 }
 
-/// Since when a node has been ready, or `None` if it is not.
+/// Returns the time at which the node became ready. `None`: the node is not ready.
 fn ready_since(node: &core::Node) -> Option<Time> {
     let conditions = node.status.as_ref()?.conditions.as_ref()?;
     let ready =

@@ -1,6 +1,7 @@
 //! A Node object as a kubelet on EC2 registers and reports it.
 //!
-//! Defines labels, addresses, capacity and conditions of a node. Pure: it builds JSON for the API and sends nothing.
+//! The module defines the labels, addresses, capacity and conditions of a node. The module is pure: it builds JSON for
+//! the API and sends nothing.
 
 use crate::clock::Moment;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -13,36 +14,36 @@ pub const KUBELET_VERSION: &str = "v1.36.3";
 /// The fixed properties of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The object's name, which is also its hostname.
+    /// The name of the object, which is also the hostname.
     pub name: String,
-    /// Its zone, such as `us-east-1a`.
+    /// The zone, such as `us-east-1a`.
     pub zone: String,
-    /// Its InternalIP: the address of its pods with `hostNetwork`.
+    /// The InternalIP, which is the address of pods with `hostNetwork`.
     pub address: Ipv4Addr,
-    /// How many pods the scheduler may put on it.
+    /// The maximum number of pods on the node.
     pub max_pods: u32,
-    /// The version that it reports, such as `v1.36.3`.
+    /// The kubelet version that the node reports, such as `v1.36.3`.
     pub version: String,
 }
 
 /// The health that a node reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Ready, without pressure.
+    /// The node is ready and has no pressure.
     Good,
-    /// Ready, with memory pressure.
+    /// The node is ready but has memory pressure.
     ShortOfMemory,
-    /// Not ready: it is shutting down.
+    /// The node is not ready, because it is shutting down.
     ShuttingDown,
 }
 
 impl Node {
-    /// The region of the zone: its name without the letter at the end.
+    /// Returns the region of the zone: the name of the zone without the letter at the end.
     pub fn region(&self) -> &str {
         self.zone.trim_end_matches(|letter: char| letter.is_ascii_lowercase())
     }
 
-    /// The object for its creation.
+    /// Returns the object for the creation of the node.
     pub fn object(&self) -> Value {
         json!({
             "apiVersion": "v1",
@@ -52,7 +53,7 @@ impl Node {
         })
     }
 
-    /// The labels a kubelet and the AWS cloud provider set.
+    /// Returns the labels that a kubelet and the AWS cloud provider set.
     pub fn labels(&self) -> Value {
         json!({
             "kubernetes.io/hostname": self.name,
@@ -63,7 +64,7 @@ impl Node {
         })
     }
 
-    /// The patch for `nodes/status`. The node has had this health since `since`.
+    /// Returns the patch for `nodes/status`. The node has had this health since `since`.
     pub fn status(&self, health: Health, since: &Time, now: Moment) -> Value {
         let condition = |kind: &str, status: &str, reason: &str, message: &str| {
             json!({"type": kind, "status": status, "reason": reason, "message": message,
@@ -114,7 +115,7 @@ impl Node {
         }})
     }
 
-    /// An EC2 instance ID that depends only on the name.
+    /// Returns an EC2 instance ID that depends only on the name.
     fn instance_id(&self) -> String {
         format!("i-0{:016x}", crate::span::seed(&self.name))
     }

@@ -1,8 +1,8 @@
 //! The state of a node: on, shutting down, or off.
 //!
-//! The control API sets it, and the node's heartbeat and its pods follow it. They use a watch, so a slow follower only
-//! sees the newest state. Events that a follower must not miss (a reboot, a restart of the kubelet) are counted. An
-//! impossible command returns an error.
+//! The control API sets the state, and the heartbeat and the pods of the node follow the state. The followers use a
+//! watch, so a slow follower sees only the latest state. Counters record events that no follower must miss, such as a
+//! reboot or a restart of the kubelet. An impossible command returns an error.
 
 use serde::Serialize;
 use std::collections::HashMap;
@@ -11,23 +11,23 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// From the end of the pods' grace period to the end of the machine.
+/// The time between the end of the pods' grace period and the power-off of the machine.
 const LAST_SECOND: Duration = Duration::from_secs(1);
 
 /// The power state of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Power {
-    /// The machine runs.
+    /// The machine is running.
     #[default]
     On,
-    /// The machine shuts down gracefully.
+    /// The machine is shutting down gracefully.
     ShuttingDown {
-        /// The maximum grace period of its pods.
+        /// The maximum grace period of the pods on the machine.
         grace: Duration,
-        /// When the machine is off.
+        /// The time at which the machine is off.
         off_at: Instant,
     },
-    /// The machine is off, without a shutdown.
+    /// The machine is off without a previous shutdown.
     Off,
 }
 
@@ -36,24 +36,24 @@ pub enum Power {
 pub struct NodeState {
     /// The power state of the machine.
     pub power: Power,
-    /// How often the machine was lost.
+    /// The number of times that the machine was lost.
     pub losses: u32,
-    /// How often its kubelet was restarted while the pods continued.
+    /// The number of kubelet restarts during which the pods continued.
     pub restarts: u32,
     /// Whether the node has memory pressure.
     pub pressure: bool,
 }
 
-/// Why a command for a node is impossible.
+/// The reason why a command for a node is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// It is off.
+    /// The node is off.
     #[error("the node is lost; restore it first")]
     Lost,
-    /// It is on.
+    /// The node is on.
     #[error("the node is not lost; there is nothing to restore")]
     NotLost,
-    /// It is shutting down.
+    /// The node is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
 }
@@ -62,12 +62,12 @@ pub enum Refusal {
 #[derive(Clone, Debug, Default)]
 pub struct Switch(Arc<watch::Sender<NodeState>>);
 
-/// A node in `GET /nodes`.
+/// The state of a node in `GET /nodes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct View {
-    /// `on`, `shutting-down` or `off`.
+    /// The power state: `on`, `shutting-down` or `off`.
     pub power: &'static str,
-    /// Whether it has memory pressure.
+    /// Whether the node has memory pressure.
     pub memory_pressure: bool,
 }
 
@@ -75,12 +75,12 @@ pub struct View {
 pub type Switches = HashMap<String, Switch>;
 
 impl Switch {
-    /// The current state and its changes.
+    /// Returns a receiver of the current state and its changes.
     pub fn follow(&self) -> watch::Receiver<NodeState> {
         self.0.subscribe()
     }
 
-    /// The state for the control API.
+    /// Returns the state for the control API.
     pub fn view(&self) -> View {
         let state = *self.0.borrow();
         let power = match state.power {
@@ -119,7 +119,8 @@ impl Switch {
         })
     }
 
-    /// Restarts the kubelet while the machine continues. With `pressure`, the node then has memory pressure.
+    /// Restarts the kubelet while the machine continues. If `pressure` is true, the node has memory pressure
+    /// afterwards.
     pub fn restart_kubelet(&self, pressure: bool) -> Result<(), Refusal> {
         self.change(|state| match state.power {
             Power::Off => Err(Refusal::Lost),
@@ -132,7 +133,7 @@ impl Switch {
         })
     }
 
-    /// Shuts down the machine. Its pods get at most `grace`.
+    /// Shuts down the machine. Pods on the machine get at most `grace`.
     pub fn shut_down(&self, grace: Duration, now: Instant) -> Result<(), Refusal> {
         self.change(|state| match state.power {
             Power::Off => Err(Refusal::Lost),

@@ -1,16 +1,16 @@
-//! How long a container that ended on its own waits for its restart.
+//! The delay before the restart of a container that exited on its own.
 //!
-//! The crash-loop delay of one container. Pure. A kubelet restarts once without a backoff, about one second later, when
-//! it next lists the containers. Then it waits 10 s, 20 s, 40 s … up to 5 minutes. It resets the delay after a run of
-//! 10 minutes.
+//! The module computes the crash-loop backoff of one container, and is pure. The first restart has no backoff: the
+//! kubelet restarts the container about one second later, when the kubelet next lists the containers. Later delays are
+//! 10 s, 20 s, 40 s … up to 5 minutes. A run of at least 10 minutes resets the backoff.
 
 use std::time::Duration;
 
-/// The time until the first restart: the kubelet lists the containers once a second.
+/// The delay before the first restart. The kubelet lists the containers once per second.
 pub const FIRST: Duration = Duration::from_secs(1);
 const INITIAL: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_mins(5);
-/// A container that ran this long has recovered.
+/// The minimum run time after which the backoff is reset.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
 
 /// The crash-loop backoff of one container.
@@ -19,17 +19,17 @@ pub struct CrashBackoff {
     next: Option<Duration>,
 }
 
-/// One wait before a restart.
+/// The delay before one restart.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wait {
-    /// The first restart. The status shows the ended container until then.
+    /// The delay of the first restart. During the first delay, the status shows the terminated container.
     Short(Duration),
-    /// `CrashLoopBackOff` for this long.
+    /// A delay in `CrashLoopBackOff`.
     CrashLoop(Duration),
 }
 
 impl Wait {
-    /// How long it is.
+    /// Returns the length of the delay.
     pub fn length(self) -> Duration {
         match self {
             Self::Short(length) | Self::CrashLoop(length) => length,
@@ -38,7 +38,7 @@ impl Wait {
 }
 
 impl CrashBackoff {
-    /// The wait after a run that lasted `ran`.
+    /// Returns the delay after a run that lasted `ran`.
     pub fn after(&mut self, ran: Duration) -> Wait {
         if ran >= FORGOTTEN_AFTER {
             self.next = None;

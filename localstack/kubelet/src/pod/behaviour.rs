@@ -1,15 +1,15 @@
 //! The simulation settings in a pod's annotations.
 //!
-//! Defines the annotations `sim.headgate.dev/…`: names, forms and defaults. Pure. They are read once, when the pod is
-//! first seen. An invalid one adds a message for the log and the control API, and has no effect on the pod or other
-//! annotations.
+//! The module defines the names, forms and defaults of the annotations `sim.headgate.dev/…`, and is pure. The
+//! annotations are read only once, when the kubelet first sees the pod. An invalid annotation adds a message to the log
+//! and the control API. An invalid annotation has no effect on the pod or on other annotations.
 
 use crate::container::conduct::{Conduct, OnSigterm};
 use crate::object::{Pod, Role};
 use crate::span::{self, Span};
 use std::time::Duration;
 
-/// The prefix of all annotations of the simulation.
+/// The prefix of all simulation annotations.
 pub const PREFIX: &str = "sim.headgate.dev/";
 
 /// The supported annotations, without the prefix.
@@ -34,23 +34,23 @@ const KILLED: i32 = 137;
 /// The settings in a pod's annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Behaviour {
-    /// How long the image pull takes, from the sandbox to the first container.
+    /// The duration of the image pull, from the sandbox to the first container.
     pub pull_delay: Duration,
-    /// Whether the image pull fails after that time.
+    /// Whether the image pull fails after `pull_delay`.
     pub pull_fails: bool,
-    /// Whether the CNI writes the address as an annotation too.
+    /// Whether the CNI also writes the address into an annotation.
     pub cni_annotation: bool,
-    /// How long the kubelet takes to notice a change of a readiness gate.
+    /// The time that the kubelet takes to notice a change of a readiness gate.
     pub gate_delay: Span,
-    /// How long an ordinary init container runs.
+    /// The run time of an ordinary init container.
     pub init_duration: Duration,
-    /// When a main container is killed, after each of its starts.
+    /// The time between a start of a main container and a crash of the container. `None`: no crash.
     pub crash_after: Option<Duration>,
     main: Conduct,
 }
 
 impl Behaviour {
-    /// Reads a pod's annotations. Also returns a message for each invalid one.
+    /// Reads a pod's annotations. Returns the settings, and a message for each invalid annotation.
     pub fn read(pod: &Pod) -> (Self, Vec<String>) {
         let mut reader = Reader { pod, problems: Vec::new() };
         let name = format!("{}/{}", pod.namespace(), pod.name());
@@ -85,8 +85,8 @@ impl Behaviour {
         (behaviour, reader.problems)
     }
 
-    /// The behavior of a process with this role. Start, crash and SIGTERM settings are for main containers, the delay
-    /// of requests is for all, and an ordinary init container ends on its own.
+    /// Returns the behavior of a process with this role. The settings for start, crash and SIGTERM apply to main
+    /// containers only. The request delay applies to all containers. An ordinary init container exits on its own.
     pub fn conduct(&self, role: Role) -> Conduct {
         let plain =
             Conduct { request_delay: self.main.request_delay, seed: self.main.seed, ..Conduct::default() };
@@ -97,7 +97,7 @@ impl Behaviour {
         }
     }
 
-    /// How long the kubelet takes to notice change number `count` of a readiness gate.
+    /// Returns the time that the kubelet takes to notice change number `count` of a readiness gate.
     pub fn notices_gate_after(&self, count: u64) -> Duration {
         self.gate_delay.draw(self.main.seed, count)
     }

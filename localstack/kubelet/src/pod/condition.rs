@@ -1,8 +1,9 @@
 //! The conditions that a kubelet writes.
 //!
-//! Type, status, reason and message of `PodReadyToStartContainers`, `Initialized`, `Ready`, `ContainersReady`, and of
-//! `DisruptionTarget` if the kubelet itself ended the pod. The texts are those of `pkg/kubelet/status/generate.go` of
-//! v1.36. Pure. It reads conditions of other writers (readiness gates) and never writes them.
+//! The module builds the type, status, reason and message of `PodReadyToStartContainers`, `Initialized`, `Ready` and
+//! `ContainersReady`. If the kubelet itself terminated the pod, the module also builds `DisruptionTarget`. The texts
+//! come from `pkg/kubelet/status/generate.go` of v1.36. The module is pure. The module reads the conditions of other
+//! writers (readiness gates) but never writes them.
 
 use crate::object::{Pod, Role};
 use crate::pod::lifecycle::{Container, Lifecycle};
@@ -13,16 +14,16 @@ use k8s_openapi::api::core::v1::PodCondition;
 pub enum Phase {
     /// No container has run yet.
     Pending,
-    /// At least one container runs or will run again.
+    /// At least one container is running or will be restarted.
     Running,
-    /// Every container ended with 0, for good.
+    /// Every container has terminated with 0 and will not be restarted.
     Succeeded,
-    /// Every container ended for good, at least one not with 0.
+    /// Every container has terminated and will not be restarted. At least one exit code is not 0.
     Failed,
 }
 
 impl Phase {
-    /// The name in the API.
+    /// Returns the name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -33,12 +34,12 @@ impl Phase {
     }
 }
 
-/// The condition types that only a kubelet writes, including `PodScheduled` (`PodConditionsByKubelet`).
+/// The condition types that only a kubelet writes (`PodConditionsByKubelet`). The list includes `PodScheduled`.
 pub const OWNED: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
-/// The conditions of a pod in this state, without transition times. `PodScheduled` belongs to the scheduler, so it is
-/// only included if a pod was bound without it.
+/// Returns the conditions of a pod, without transition times. The scheduler owns `PodScheduled`, so the list contains
+/// this condition only if a pod was bound without it.
 pub fn conditions(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> Vec<PodCondition> {
     let containers_ready = containers_ready(pod, lifecycle, phase);
     let mut all = vec![
@@ -50,7 +51,7 @@ pub fn conditions(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> Vec<PodCond
     if !pod.status.conditions.iter().flatten().any(|known| known.type_ == "PodScheduled") {
         all.push(condition("PodScheduled", true, None, None));
     }
-    // Only with the last status: the kubelet does not report it before (`mergePodStatus`).
+    // The kubelet reports this condition only with the last status (`mergePodStatus`).
     if let Some(ending) = lifecycle.ending() {
         let message = Some(ending.message.clone());
         all.push(condition("DisruptionTarget", true, Some("TerminationByKubelet"), message));
@@ -76,7 +77,7 @@ fn initialized(pod: &Pod, lifecycle: &Lifecycle, phase: Phase) -> PodCondition {
         })
         .map(|((_, spec), _)| spec.name.as_str())
         .collect();
-    // A pod that was initialized once remains so, in any state of its sidecars.
+    // After the first initialization, a pod remains initialized in any state of its sidecars.
     if incomplete.is_empty() || lifecycle.main_containers().any(Container::has_run) {
         return condition("Initialized", true, None, None);
     }
@@ -117,7 +118,7 @@ fn ready(pod: &Pod, containers_ready: &PodCondition) -> PodCondition {
     }
 }
 
-/// Why a readiness gate is closed, or `None` if it is open.
+/// Returns the reason why a readiness gate is closed. `None`: the readiness gate is open.
 fn shut_gate(pod: &Pod, gate: &str) -> Option<String> {
     match pod.status.conditions.iter().flatten().find(|condition| condition.type_ == gate) {
         None => Some(format!("corresponding condition of pod readiness gate {gate:?} does not exist.")),

@@ -1,8 +1,8 @@
-//! The watch of all pods, and the tasks of pods.
+//! Watches all pods, and starts the tasks of pods.
 //!
-//! Manages the watch of bound pods and the tasks of the pods on this kubelet's nodes. After a relist, a pod that is no
-//! longer listed counts as deleted. It never waits for a pod. A broken watch is opened again after at most two seconds.
-//! Until then, pods continue unchanged.
+//! The dispatcher manages the watch of bound pods, and the tasks of the pods on the simulated nodes. After a relist, an
+//! unlisted pod counts as deleted. The dispatcher never waits for a pod. A broken watch is opened again after at most
+//! two seconds. While the watch is broken, pods continue unchanged.
 
 use crate::address::IpPool;
 use crate::node::state::Switch;
@@ -24,21 +24,21 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// A watch without events for this many seconds is opened again, so that a dead connection is noticed.
+/// The duration of a watch in seconds. The watch is opened again after this time, so that a dead connection is noticed.
 const WATCH_TIMEOUT: u32 = 240;
 
-/// One node, as its pods use it.
+/// The resources of one node that its pods use.
 #[derive(Clone, Debug)]
 pub struct Home {
-    /// The node's own address.
+    /// The address of the node.
     pub address: Ipv4Addr,
-    /// The node's state.
+    /// The switch of the node.
     pub switch: Switch,
-    /// The addresses of its zone.
+    /// The address pool of the zone.
     pub pool: Arc<Mutex<IpPool>>,
 }
 
-/// The dispatcher.
+/// Watches all pods, and starts the tasks of pods.
 pub struct Dispatcher {
     client: Client,
     writer: Writer,
@@ -50,7 +50,7 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// A dispatcher for the pods of these nodes.
+    /// Creates a dispatcher for the pods of these nodes.
     pub fn new(client: Client, homes: HashMap<String, Home>, registry: Arc<Registry>) -> Self {
         Self {
             writer: Writer::new(client.clone()),
@@ -63,7 +63,8 @@ impl Dispatcher {
         }
     }
 
-    /// Watches until `shutdown`. Then every pod's processes end at once, like on a machine that is switched off.
+    /// Watches until `shutdown`. After `shutdown`, all processes of all pods stop immediately, like processes on a
+    /// machine that is switched off.
     pub async fn run(mut self, shutdown: CancellationToken) {
         let api: Api<Pod> = Api::all(self.client.clone());
         let config = watcher::Config::default().fields("spec.nodeName!=").timeout(WATCH_TIMEOUT);
@@ -93,7 +94,7 @@ impl Dispatcher {
         self.tasks.shutdown().await;
     }
 
-    /// Handles a complete list. Pods that are not in it count as deleted.
+    /// Handles a complete list. Unlisted pods count as deleted.
     fn relisted(&mut self, pods: Vec<Pod>) {
         let present: HashSet<&str> = pods.iter().map(Pod::uid).collect();
         let missing: Vec<_> =
@@ -101,14 +102,14 @@ impl Dispatcher {
         for uid in missing {
             self.gone(&uid);
         }
-        // First the addresses in statuses, so that no new pod gets one of them.
+        // Addresses in existing statuses are claimed first, so that no new pod gets one of these addresses.
         let kept: Vec<_> = pods.iter().map(|pod| self.claim(pod)).collect();
         for (pod, kept) in pods.into_iter().zip(kept) {
             self.apply(pod, kept);
         }
     }
 
-    /// Claims the address in the status of a pod from an earlier run of this kubelet.
+    /// Claims the address in the status of a pod that an earlier run of this kubelet started.
     fn claim(&self, pod: &Pod) -> Option<Ipv4Addr> {
         if self.pods.contains_key(pod.uid()) || pod.is_terminal() || pod.spec.uses_host_network() {
             return None;
@@ -164,7 +165,7 @@ impl Dispatcher {
     }
 }
 
-/// The pause before a broken watch is opened again: 100 ms, doubled up to 2 s.
+/// The pause before a broken watch is opened again. The pause starts at 100 ms, and doubles up to 2 s.
 #[derive(Debug, Default)]
 struct Reconnect {
     failures: u32,

@@ -1,9 +1,9 @@
 //! The arithmetic of grace periods.
 //!
-//! Calculates how long a terminating container may still run. Pure. The rules are those of the kubelet (v1.36,
-//! `calculateEffectiveGracePeriod` and `killContainer`). A grace period can only be shortened, and is at least one
-//! second. The preStop hook uses part of it. SIGKILL comes at least two seconds after SIGTERM, for any duration of the
-//! hook. Grace periods are real seconds, for any time scale.
+//! The module computes how long a terminating container may still run, and is pure. The rules are the kubelet's rules
+//! (v1.36, `calculateEffectiveGracePeriod` and `killContainer`). A later request can only shorten a grace period. A
+//! grace period is at least one second. The preStop hook uses a part of the grace period. SIGKILL follows at least two
+//! seconds after SIGTERM, for any duration of the hook. Grace periods are in real seconds, for any time scale.
 
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,12 +11,11 @@ use tokio::time::Instant;
 /// The minimum time between SIGTERM and SIGKILL (`minimumGracePeriodInSeconds`).
 pub const MINIMUM_AFTER_HOOK: Duration = Duration::from_secs(2);
 
-/// The grace period of a pod whose object was removed at once (force delete): one second by the source code, and a
-/// tenth that passes before the runtime acts. In a measurement, a container with a 5 s preStop hook served for 1.1 s
-/// more.
+/// The grace period of a pod after a force deletion. The source code of the kubelet sets one second, and the runtime
+/// acts a tenth of a second later. In a measurement, a container with a 5 s preStop hook kept serving for 1.1 s.
 pub const VANISHED: Duration = Duration::from_millis(1100);
 
-/// A running grace period.
+/// A grace period in progress.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grace {
     granted: Duration,
@@ -24,14 +23,14 @@ pub struct Grace {
 }
 
 impl Grace {
-    /// Starts a grace period of `requested`. Zero: the object is or will be removed at once.
+    /// Starts a grace period of `requested`. Zero means that the object is deleted immediately.
     pub fn begin(requested: Duration, now: Instant) -> Self {
         let granted = effective(requested);
         Self { granted, deadline: now + granted }
     }
 
-    /// Applies a second request. Returns `true` if it shortened the grace period. The shorter one counts from now, and
-    /// never ends later.
+    /// Applies a further request. Returns `true` if the request shortened the grace period. A shorter grace period
+    /// starts now, and its deadline is never later than before.
     pub fn shorten(&mut self, requested: Duration, now: Instant) -> bool {
         let granted = effective(requested);
         if granted >= self.granted {
@@ -42,17 +41,17 @@ impl Grace {
         true
     }
 
-    /// Whether it ends before another one.
+    /// Returns whether the deadline is earlier than another grace period's deadline.
     pub fn ends_before(&self, other: &Self) -> bool {
         self.deadline < other.deadline
     }
 
-    /// When a hook that starts now must have ended. `wants` is the hook's own duration, if it has one.
+    /// Returns the deadline of a hook that starts now. `wants`: the hook's own duration.
     pub fn hook_end(&self, wants: Option<Duration>, now: Instant) -> Instant {
         wants.map_or(self.deadline, |wants| self.deadline.min(now + wants))
     }
 
-    /// When SIGKILL follows a SIGTERM sent at `terminated`.
+    /// Returns the time of the SIGKILL that follows a SIGTERM at `terminated`.
     pub fn kill_at(&self, terminated: Instant) -> Instant {
         self.deadline.max(terminated + MINIMUM_AFTER_HOOK)
     }

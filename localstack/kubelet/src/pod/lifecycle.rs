@@ -1,8 +1,9 @@
-//! The state machine of one pod. Pure.
+//! The state machine of one pod. The module is pure.
 //!
-//! Decides which container runs, waits, ends or is restarted, and when something is due next. It has no effects:
-//! [`Lifecycle::step`] takes an event and returns actions, and [`Lifecycle::wake`] returns when to call it again.
-//! Events of an earlier run of a container (a late probe, a late exit) are recognized by the run number and ignored.
+//! The state machine decides which containers run, wait, stop or are restarted, and when the next change is due. The
+//! state machine has no side effects. [`Lifecycle::step`] takes an event and returns actions. [`Lifecycle::wake`]
+//! returns the time of the next call. The run number identifies late events of an earlier run, such as a late probe or
+//! exit, and the state machine ignores them.
 
 mod container;
 mod event;
@@ -45,29 +46,30 @@ enum Stage {
 /// The state machine of one pod.
 #[derive(Debug)]
 pub struct Lifecycle {
-    /// Init containers first, each in the order of the spec.
+    /// The init containers in the order of the spec, and then the main containers in the order of the spec.
     containers: Vec<Container>,
     policy: RestartPolicy,
-    /// The grace period of a termination that has none of its own.
+    /// The default grace period of a termination.
     grace: Duration,
     pull: Pull,
     stage: Stage,
     ip: Option<Ipv4Addr>,
     /// The address in the status.
     shown: Option<Ipv4Addr>,
-    /// When the kubelet next checks the sandbox and finds it lost.
+    /// The time at which the kubelet next checks the sandbox and finds that the sandbox was lost.
     renew_at: Option<Instant>,
-    /// Until then, a restarted kubelet knows no readiness.
+    /// The time until which a restarted kubelet has no readiness results.
     flaps_until: Option<Instant>,
     ending: Option<Ending>,
     rejection: Option<Rejection>,
-    /// Its status was final before this kubelet saw it: nothing runs and nothing is reported.
+    /// Whether the status was final before this kubelet saw the pod. A pod with a final status runs nothing and reports
+    /// nothing.
     settled: bool,
 }
 
 impl Lifecycle {
-    /// A new state machine and its first actions. Containers that an earlier run of the kubelet had started ended with
-    /// that run.
+    /// Creates a state machine and returns its first actions. All containers of an earlier kubelet run count as
+    /// terminated.
     pub fn begin(pod: &Pod, now: Moment) -> (Self, Vec<Action>) {
         let policy = pod.spec.restart_policy();
         let containers = pod
@@ -105,7 +107,7 @@ impl Lifecycle {
         (this, actions)
     }
 
-    /// Takes one event and returns the actions, in order.
+    /// Applies one event, and returns the actions in order.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
         let mut actions = Vec::new();
         match input {
@@ -151,74 +153,76 @@ impl Lifecycle {
         actions
     }
 
-    /// When [`Input::Elapsed`] is due, if anything waits for a time.
+    /// Returns the time at which [`Input::Elapsed`] is due.
     pub fn wake(&self) -> Option<Instant> {
         let own = [self.pull.wake(), self.renew_at, self.flaps_until];
         own.into_iter().flatten().chain(self.containers.iter().filter_map(Container::wake)).min()
     }
 
-    /// The pod's address. It is kept after the pod's end, because the last status still shows it.
+    /// Returns the address of the pod. The address remains after the end of the pod, because the last status still
+    /// contains it.
     pub fn ip(&self) -> Option<Ipv4Addr> {
         self.ip
     }
 
-    /// The address in the status. It appears when a container runs or an image cannot be pulled, never before (measured
-    /// on v1.36.3). The address of a lost sandbox remains until then.
+    /// Returns the address in the status. The address appears when a container runs or when an image cannot be pulled,
+    /// and never earlier (measured on v1.36.3). The address of a lost sandbox remains until a container runs in the
+    /// next sandbox.
     pub fn shown_ip(&self) -> Option<Ipv4Addr> {
         self.shown
     }
 
-    /// The containers, init containers first, each in the order of the spec.
+    /// Returns the init containers and then the main containers, both in the order of the spec.
     pub fn containers(&self) -> &[Container] {
         &self.containers
     }
 
-    /// The containers of `spec.containers`.
+    /// Returns the containers of `spec.containers`.
     pub fn main_containers(&self) -> impl Iterator<Item = &Container> {
         self.containers.iter().filter(|container| container.role() == Role::Main)
     }
 
-    /// Whether a container counts as ready now.
+    /// Returns whether a container counts as ready now.
     pub fn is_ready(&self, container: &Container) -> bool {
         container.is_ready() && (self.flaps_until.is_none() || container.role() == Role::Init)
     }
 
-    /// Whether the sandbox is up.
+    /// Returns whether the sandbox is running.
     pub fn has_sandbox(&self) -> bool {
         matches!(self.stage, Stage::Running | Stage::Terminating(_)) && self.ip.is_some()
     }
 
-    /// Why the first containers do not start, after the image pull failed.
+    /// Returns the reason why the first containers do not start after a failed image pull.
     pub fn pull_failure(&self) -> Option<PullFailure> {
         self.pull.failure()
     }
 
-    /// Whether every container has ended for good.
+    /// Returns whether all containers have terminated and will not be restarted.
     pub fn has_ended(&self) -> bool {
         self.stage == Stage::Ended
     }
 
-    /// Whether the pod is terminating.
+    /// Returns whether the pod is terminating.
     pub fn is_terminating(&self) -> bool {
         matches!(self.stage, Stage::Terminating(_))
     }
 
-    /// Why the kubelet itself ended the pod, if it did.
+    /// Returns the reason why the kubelet itself terminated the pod. `None`: the kubelet did not.
     pub fn ending(&self) -> Option<&Ending> {
         self.ending.as_ref().filter(|_| self.has_ended())
     }
 
-    /// Why the kubelet rejected the pod, if it did.
+    /// Returns the reason why the kubelet rejected the pod. `None`: the kubelet accepted the pod.
     pub fn rejection(&self) -> Option<&Rejection> {
         self.rejection.as_ref()
     }
 
-    /// Whether the pod had ended before this kubelet saw it, so that its status must not change.
+    /// Returns whether the status was final before this kubelet saw the pod, so that the status must not change.
     pub fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// A name for the control API: `preparing`, `running`, `terminating` or `ended`.
+    /// Returns the name of the stage for the control API: `preparing`, `running`, `terminating` or `ended`.
     pub fn stage_name(&self) -> &'static str {
         match self.stage {
             Stage::Preparing => "preparing",
@@ -273,7 +277,7 @@ impl Lifecycle {
                 };
                 container.exited(code, message, next, now);
                 if role == Role::Init && next == Next::End && code != 0 {
-                    // The others wait for a container that cannot succeed any more.
+                    // All other containers wait for a container that can no longer succeed.
                     for container in &mut self.containers {
                         container.give_up();
                     }

@@ -1,7 +1,8 @@
-//! The patch from a stored status to the desired one.
+//! The patch from a stored status to the desired status.
 //!
-//! A strategic merge patch on `pods/status` that carries the UID, like the kubelet's patches. It only contains changes.
-//! Conditions merge by type, so conditions of other writers never change. Pure. No difference gives `None`.
+//! The patch is a strategic merge patch on `pods/status` that contains the UID, as the kubelet's patches do. The patch
+//! contains only changes. Conditions merge by type, so conditions of other writers never change. The module is pure.
+//! Without a difference, the result is `None`.
 
 use crate::pod::condition::OWNED;
 use k8s_openapi::api::core::v1::{PodCondition, PodStatus};
@@ -9,8 +10,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The patch from `stored` to `wanted`, or `None` if all fields of `wanted` match. A condition with a changed status
-/// gets `now` as its transition time; others keep theirs.
+/// Returns the patch from `stored` to `wanted`. `None`: all fields of `wanted` match. A condition with a changed status
+/// gets `now` as its transition time. All other conditions keep their transition times.
 pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) -> Option<Value> {
     let mut status = Map::new();
     changed(&mut status, "phase", stored.phase.as_ref(), wanted.phase.as_ref());
@@ -64,8 +65,8 @@ pub fn between(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) ->
     (!status.is_empty()).then(|| json!({"metadata": {"uid": uid}, "status": status}))
 }
 
-/// The patch from `stored` to `wanted` that removes the kubelet's fields that `wanted` lacks: addresses, container
-/// statuses and its own conditions. Conditions of other writers remain.
+/// Returns a patch that also removes the kubelet's own fields which `wanted` does not contain: addresses, container
+/// statuses and conditions. Conditions of other writers remain.
 pub fn clearing(uid: &str, stored: &PodStatus, wanted: &PodStatus, now: &Time) -> Option<Value> {
     let empty = PodStatus { pod_ips: Some(Vec::new()), host_ips: Some(Vec::new()), ..wanted.clone() };
     let mut patch =
@@ -106,7 +107,7 @@ fn changed<T: PartialEq + Serialize>(
     }
 }
 
-/// Address lists merge by `ip`, so an address that is no longer there needs an explicit deletion.
+/// Adds the changes of an address list. Address lists merge by `ip`, so a removed address needs an explicit deletion.
 fn addresses(status: &mut Map<String, Value>, field: &str, stored: &[&str], wanted: Option<Vec<&str>>) {
     let Some(wanted) = wanted.filter(|wanted| *wanted != stored) else {
         return;
@@ -136,7 +137,7 @@ fn condition(stored: Option<&PodCondition>, wanted: &PodCondition, now: &Time) -
         "status": wanted.status,
         "lastProbeTime": null,
         "lastTransitionTime": since,
-        // A null removes the stored value.
+        // A null value removes the stored value.
         "reason": wanted.reason,
         "message": wanted.message,
     });

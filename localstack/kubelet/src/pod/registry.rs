@@ -1,7 +1,8 @@
 //! The pods of this kubelet, for the control API.
 //!
-//! Lists the running pods with the values that other tasks may read or set. It never drives a pod. Two pods with the
-//! same name may be listed while the older one ends. The name then refers to the newer one.
+//! The registry lists the running pods with the values that other tasks may read or set. The registry never drives a
+//! pod. During the termination of a pod, the registry may contain a second pod with the same name. The name then refers
+//! to the newer pod.
 
 use crate::container::server::Readiness;
 use crate::object::Role;
@@ -17,23 +18,23 @@ use tokio::sync::mpsc;
 /// A command of the control API to a pod's task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Its running containers exit with this code.
+    /// The running containers of the pod exit with this code.
     Finish {
-        /// 0 to 255.
+        /// The exit code, from 0 to 255.
         exit_code: i32,
     },
-    /// One container is killed, or all main containers.
+    /// One container or all main containers are killed.
     Crash {
-        /// The container's name.
+        /// The name of the container. `None`: all main containers.
         container: Option<String>,
     },
-    /// Its running containers hang (they accept and answer nothing), or continue.
+    /// The running containers of the pod hang or continue. A hanging container accepts connections but answers nothing.
     Hang(bool),
-    /// Its sandbox is killed.
+    /// The sandbox of the pod is killed.
     LoseSandbox,
-    /// The kubelet evicts it under memory pressure.
+    /// The kubelet evicts the pod under memory pressure.
     Evict {
-        /// The grace period, by default the pod's own.
+        /// The grace period. `None`: the pod's own grace period.
         grace: Option<Duration>,
     },
 }
@@ -41,39 +42,39 @@ pub enum Command {
 /// A warning about a pod's annotations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Warning {
-    /// Always `Warning`, like in an Event.
+    /// The type, which is always `Warning`. Events have the same type.
     #[serde(rename = "type")]
     pub kind: &'static str,
-    /// Always `UnreadableAnnotation`.
+    /// The reason, which is always `UnreadableAnnotation`.
     pub reason: &'static str,
     /// The message.
     pub message: String,
 }
 
-/// One pod as the control API sees it.
+/// A pod in the registry.
 #[derive(Debug)]
 pub struct Entry {
-    /// Namespace of the pod.
+    /// The namespace of the pod.
     pub namespace: String,
-    /// Name of the pod.
+    /// The name of the pod.
     pub name: String,
-    /// UID of the pod.
+    /// The UID of the pod.
     pub uid: String,
-    /// The node it runs on.
+    /// The node of the pod.
     pub node: String,
-    /// The declared TCP ports of all its containers.
+    /// The declared TCP ports of all containers.
     pub ports: Vec<u16>,
-    /// The names of all its containers.
+    /// The names of all containers.
     pub containers: Vec<String>,
-    /// Whether it shares its node's address.
+    /// Whether the pod uses the address of its node.
     pub host_network: bool,
-    /// Problems of its annotations.
+    /// The problems of the pod's annotations.
     pub warnings: Vec<Warning>,
-    /// The answer of its readiness paths.
+    /// The readiness that the pod's readiness paths return.
     pub readiness: Arc<Readiness>,
-    /// Requests that its servers have answered.
+    /// The number of requests that the pod's servers have answered.
     pub served: Arc<AtomicU64>,
-    /// The commands for its task.
+    /// The channel for commands to the pod's task.
     pub commands: mpsc::Sender<Command>,
     shown: Mutex<Shown>,
 }
@@ -81,43 +82,43 @@ pub struct Entry {
 /// The state that a pod's task publishes.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown {
-    /// Its address, once its sandbox is up.
+    /// The address of the pod. `None`: the pod has no sandbox yet.
     pub ip: Option<Ipv4Addr>,
-    /// `preparing`, `running`, `terminating`, `ended`, or `lost` with its node.
+    /// The stage: `preparing`, `running`, `terminating`, `ended`, or `lost` together with the node.
     pub stage: &'static str,
-    /// Whether a container of it hangs.
+    /// Whether a container of the pod hangs.
     pub hanging: bool,
 }
 
-/// One line of `GET /pods`.
+/// A pod in `GET /pods`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View {
-    /// Namespace of the pod.
+    /// The namespace of the pod.
     pub namespace: String,
-    /// Name of the pod.
+    /// The name of the pod.
     pub name: String,
-    /// UID of the pod.
+    /// The UID of the pod.
     pub uid: String,
-    /// The node it runs on.
+    /// The node of the pod.
     pub node: String,
-    /// Its address, once its sandbox is up.
+    /// The address of the pod. `None`: the pod has no sandbox yet.
     pub ip: Option<Ipv4Addr>,
-    /// The declared TCP ports of all its containers.
+    /// The declared TCP ports of all containers.
     pub ports: Vec<u16>,
-    /// `preparing`, `running`, `terminating`, `ended`, or `lost` with its node.
+    /// The stage: `preparing`, `running`, `terminating`, `ended`, or `lost` together with the node.
     pub phase: &'static str,
     /// The readiness that the control API set. Default: `true`.
     pub ready: bool,
-    /// Whether a container of it hangs.
+    /// Whether a container of the pod hangs.
     pub hanging: bool,
-    /// Requests that its servers have answered.
+    /// The number of requests that the pod's servers have answered.
     pub requests: u64,
-    /// Problems of its annotations.
+    /// The problems of the pod's annotations.
     pub warnings: Vec<Warning>,
 }
 
 impl Entry {
-    /// A pod that has just been seen.
+    /// Creates the entry of a new pod.
     pub fn new(pod: &crate::object::Pod, commands: mpsc::Sender<Command>) -> Self {
         let serving = pod.spec.all_containers().filter(|(role, _)| *role != Role::Init);
         let mut ports: Vec<u16> = serving.flat_map(|(_, spec)| spec.tcp_ports()).collect();
@@ -148,7 +149,7 @@ impl Entry {
         *self.shown.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
-    /// The current state of the pod.
+    /// Returns the current state of the pod.
     pub fn view(&self) -> View {
         let shown = *self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         View {
@@ -167,7 +168,7 @@ impl Entry {
     }
 }
 
-/// All pods this kubelet runs.
+/// All pods that this kubelet runs.
 #[derive(Debug, Default)]
 pub struct Registry {
     pods: Mutex<Listed>,
@@ -188,12 +189,12 @@ impl Registry {
         pods.by_uid.insert(entry.uid.clone(), (order, entry));
     }
 
-    /// Removes a pod whose task has ended.
+    /// Removes a pod whose task has stopped.
     pub fn remove(&self, uid: &str) {
         self.pods.lock().unwrap_or_else(PoisonError::into_inner).by_uid.remove(uid);
     }
 
-    /// The newest pod with this name.
+    /// Returns the newest pod with this name.
     pub fn find(&self, namespace: &str, name: &str) -> Option<Arc<Entry>> {
         let pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);
         pods.by_uid
@@ -203,7 +204,7 @@ impl Registry {
             .map(|(_, entry)| Arc::clone(entry))
     }
 
-    /// All pods, sorted by namespace, name and age.
+    /// Returns all pods, sorted by namespace, name and age.
     pub fn views(&self) -> Vec<View> {
         let mut entries: Vec<_> = {
             let pods = self.pods.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,8 +1,9 @@
 //! One run of a container.
 //!
-//! Manages a process and its probes, and sends their events as reports with the run's number. A startup probe delays
-//! the others. Liveness and startup probes end with the pod's termination, readiness probes continue
-//! (`StopLivenessAndStartup`). Process and probes end when this is dropped or the reports have no receiver.
+//! The module manages a process and its probes, and sends their events as reports with the number of the run. A startup
+//! probe delays all other probes. Liveness and startup probes stop when the pod terminates, but readiness probes
+//! continue (`StopLivenessAndStartup`). The process and the probes stop when the run is dropped, or when the reports
+//! have no receiver.
 
 use crate::container::event::ContainerEvent;
 use crate::container::http::Get;
@@ -23,28 +24,28 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-/// Something that happened to a container.
+/// An event of a container, with the container and the run.
 #[derive(Debug)]
 pub struct Report {
-    /// The container's number.
+    /// The number of the container.
     pub index: usize,
-    /// The run's number.
+    /// The number of the run.
     pub run: u32,
-    /// What happened.
+    /// The event.
     pub event: ContainerEvent,
 }
 
-/// A run that has been started.
+/// A started run.
 #[derive(Debug)]
 pub struct Run {
-    /// Its process.
+    /// The process of the run.
     pub process: Process,
     relay: AbortHandle,
     terminating: CancellationToken,
 }
 
 impl Run {
-    /// Ends its liveness and startup probes, because the pod terminates.
+    /// Stops the liveness and startup probes, because the pod is terminating.
     pub fn stop_liveness(&self) {
         self.terminating.cancel();
     }
@@ -96,10 +97,10 @@ pub fn start(
     Some(Run { process, relay, terminating })
 }
 
-/// Forwards the reports of the process and its probes.
+/// Forwards the reports of the process and of the probes.
 struct Relay {
     events: mpsc::Receiver<ContainerEvent>,
-    /// Startup, readiness, liveness.
+    /// The startup, readiness and liveness probes.
     probe: [Option<Probe>; 3],
     readiness: Arc<Readiness>,
     terminating: CancellationToken,
@@ -154,7 +155,7 @@ fn unless<'a>(
     .fuse()
 }
 
-/// Sends the HTTP request of a container's preStop hook and reports its end, successful or not.
+/// Sends the HTTP request of a container's preStop hook, and reports the completion after a success or a failure.
 pub fn call_hook(
     spec: &ContainerSpec,
     (index, run): (usize, u32),
@@ -164,7 +165,7 @@ pub fn call_hook(
     let get = spec.lifecycle.as_ref().and_then(|hooks| hooks.pre_stop.as_ref()?.http_get.as_ref());
     let request = get.and_then(|get| Get::resolve(spec, get, ip));
     let call = async move {
-        // The state machine ends the hook with the grace period. This limit only ends the task.
+        // The state machine ends the hook at the end of the grace period. The timeout of one hour only stops the task.
         if let Some(request) = request
             && let Err(error) = request.send(Duration::from_hours(1)).await
         {
@@ -175,8 +176,8 @@ pub fn call_hook(
     tokio::spawn(call.in_current_span());
 }
 
-/// The readiness paths of a pod: those of its HTTP readiness probes. Without such probes, `/healthz` and `/readyz` on
-/// every port.
+/// Returns the readiness paths of a pod, which are the paths of its HTTP readiness probes. Without HTTP readiness
+/// probes, returns `/healthz` and `/readyz` on every port.
 fn readiness_paths(pod: &Pod) -> Vec<(u16, String)> {
     let containers = || pod.spec.all_containers().map(|(_, spec)| spec);
     let probed: Vec<_> = containers()

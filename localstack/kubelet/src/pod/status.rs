@@ -1,8 +1,9 @@
-//! A pod's status as a kubelet of v1.36 reports it.
+//! The status of a pod as a kubelet of v1.36 reports it.
 //!
-//! Contains the kubelet's fields of `status`: phase, addresses, start time, its own conditions and the container
-//! statuses. Pure: it is built each time from the object and the state machine, so a report is never older than the
-//! state. It never contains fields of other writers (`qosClass`, gates, `nominatedNodeName`).
+//! The module builds the kubelet's fields of `status`: phase, addresses, start time, the kubelet's own conditions and
+//! the container statuses. The module is pure. Each status is built from the object and the state machine, so a report
+//! is never older than the state. The status never contains fields of other writers (`qosClass`, readiness gates,
+//! `nominatedNodeName`).
 
 use crate::object::{ContainerSpec, Pod, Role};
 use crate::pod::backoff::Wait;
@@ -17,7 +18,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-/// The current status of `pod`. `seen` is when this kubelet first saw it, for a pod without a start time.
+/// Returns the current status of `pod`. `seen`: the time at which this kubelet first saw the pod, which is the default
+/// start time.
 pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) -> PodStatus {
     let start_time = pod.status.start_time.clone().or_else(|| Some(seen.clone()));
     if let Some(rejection) = lifecycle.rejection() {
@@ -31,7 +33,7 @@ pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) ->
     }
     let phase = phase(lifecycle);
     let ip = visible_ip(pod, lifecycle, node);
-    // An ended pod keeps the reason only if its phase matches.
+    // A terminated pod has the reason only if the phase matches.
     let ending = lifecycle.ending().filter(|_| phase == Phase::Failed);
     let init = statuses(pod, lifecycle, |role| role != Role::Main);
     PodStatus {
@@ -51,7 +53,7 @@ pub fn desired(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr, seen: &Time) ->
     }
 }
 
-/// The phase by the rules of the kubelet's `getPhase`.
+/// Returns the phase, by the rules of the kubelet's `getPhase`.
 pub fn phase(lifecycle: &Lifecycle) -> Phase {
     if lifecycle.has_ended() {
         let clean = lifecycle
@@ -63,8 +65,8 @@ pub fn phase(lifecycle: &Lifecycle) -> Phase {
     if none_pending { Phase::Running } else { Phase::Pending }
 }
 
-/// `status.podIP` appears when a container runs or with `ErrImagePull`, never before (measured on v1.36.3). A pod on
-/// its node's network has the node's address from its first status on.
+/// Returns `status.podIP`. The address appears when a container runs or with `ErrImagePull`, and never earlier
+/// (measured on v1.36.3). A pod on the network of its node has the node's address from its first status on.
 fn visible_ip(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr) -> Option<Ipv4Addr> {
     if pod.spec.uses_host_network() {
         return Some(node);
@@ -74,7 +76,7 @@ fn visible_ip(pod: &Pod, lifecycle: &Lifecycle, node: Ipv4Addr) -> Option<Ipv4Ad
 
 fn container_statuses(pod: &Pod, lifecycle: &Lifecycle) -> Vec<ContainerStatus> {
     let mut statuses = statuses(pod, lifecycle, |role| role == Role::Main);
-    // The kubelet sorts them by name, and those of init containers by the spec.
+    // The kubelet sorts container statuses by name, and init container statuses by the spec.
     statuses.sort_by(|left, right| left.name.cmp(&right.name));
     statuses
 }
@@ -135,7 +137,7 @@ fn container_status(
         image,
         container_id: run.map(|run| container_id(uid, &spec.name, run)),
         started: Some(container.is_up()),
-        // Between two runs, the count is still that of the ended run.
+        // Between two runs, the restart count is still the count of the terminated run.
         restart_count: i32::try_from(run.unwrap_or_else(|| container.run())).unwrap_or(i32::MAX),
         state: Some(state),
         last_state: Some(last_state.unwrap_or_default()),
@@ -143,7 +145,7 @@ fn container_status(
     }
 }
 
-/// A delay in Go's format: `10s`, `1m20s`, `5m0s`.
+/// Formats a delay in Go's format: `10s`, `1m20s`, `5m0s`.
 fn spoken(delay: Duration) -> String {
     let (minutes, seconds) = (delay.as_secs() / 60, delay.as_secs() % 60);
     if minutes == 0 { format!("{seconds}s") } else { format!("{minutes}m{seconds}s") }
@@ -153,7 +155,7 @@ fn last_run(container: &Container) -> Option<u32> {
     container.last_exit().and_then(|exit| exit.run)
 }
 
-/// The state of a container whose image cannot be pulled, without the registry's message.
+/// Returns the state of a container whose image cannot be pulled, without the message of the registry.
 fn not_pulled(spec: &ContainerSpec, failure: PullFailure) -> ContainerState {
     let image = spec.image.as_deref().unwrap_or_default();
     let error = format!("failed to pull and unpack image \"{image}\": not found");
@@ -188,12 +190,12 @@ fn terminated(uid: &str, spec: &ContainerSpec, exit: &Exit) -> ContainerState {
     }
 }
 
-/// A container ID in containerd's form. The same run always has the same ID.
+/// Returns a container ID in containerd's form. The same run always has the same ID.
 fn container_id(uid: &str, name: &str, run: u32) -> String {
     format!("containerd://{}", digest(&(uid, name, run)))
 }
 
-/// 64 hexadecimal digits that depend only on `value`.
+/// Returns 64 hexadecimal digits that depend only on `value`.
 fn digest(value: &impl Hash) -> String {
     let [first, second, third, fourth] = [0_u8, 1, 2, 3].map(|part| {
         let mut hasher = DefaultHasher::new();

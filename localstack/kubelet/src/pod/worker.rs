@@ -1,12 +1,13 @@
 //! The task of one pod.
 //!
-//! Manages the pod's state machine, its processes and probes, and the order of its writes. It sends one write at a
-//! time, built from the current state, so slow answers cause skipped states, not a queue. It never waits for the API
-//! server while something else is due. It shares only the address pool and the writer with other pods.
+//! The task manages the pod's state machine, processes and probes, and the order of its writes. The task sends one
+//! write at a time, built from the current state. Slow answers therefore cause skipped states instead of a queue. The
+//! task never waits for the API server while another event is due. The task shares only the address pool and the writer
+//! with other pods.
 //!
-//! A failed write is retried with a growing pause. A pod whose object was deleted is stopped even so. When its node is
-//! lost, its processes end at once and nothing is written. When the node is back, the pod starts again like after a
-//! reboot.
+//! A failed write is retried after an increasing pause. If the object was deleted, the pod is stopped even if a write
+//! fails. When the node is lost, the processes stop immediately, and the task writes nothing. When the node is
+//! restored, the pod starts again. A pod behaves in the same way after a reboot.
 
 mod node;
 mod place;
@@ -33,18 +34,18 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-/// The pause after the first failed write, doubled up to [`LONGEST_PAUSE`].
+/// The pause after the first failed write. The pause doubles up to [`LONGEST_PAUSE`].
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// The capacity of the channel of reports from processes and probes.
+/// The capacity of the channel for reports from processes and probes.
 const MAILBOX: usize = 16;
 
-/// What the watch reports about a pod. Only the newest value matters.
+/// The state of a pod in the watch. Only the latest value matters.
 #[derive(Clone, Debug)]
 pub enum Seen {
-    /// The object of the last event.
+    /// The pod exists. Contains the object of the last event.
     Present(Arc<Pod>),
-    /// The object was deleted, or another one has its name.
+    /// The object was deleted, or another object has its name.
     Gone,
 }
 
@@ -57,42 +58,43 @@ pub struct Worker {
     behaviour: Behaviour,
     lifecycle: Lifecycle,
     node: NodeState,
-    /// The node is lost: nothing runs and nothing is reported.
+    /// Whether the node is lost, so that the pod runs nothing and reports nothing.
     dark: bool,
     runs: Vec<Option<Run>>,
     reports: mpsc::Sender<Report>,
     inbox: mpsc::Receiver<Report>,
-    /// When this kubelet first saw the pod.
+    /// The time at which this kubelet first saw the pod.
     began: Time,
-    /// The pool was empty: when to try again.
+    /// The time of the next request for an address, because the pool was empty.
     ask_again: Option<Instant>,
-    /// The sandbox was killed, so the pod needs another address.
+    /// Whether the sandbox was killed, so that the pod needs another address.
     renewing: bool,
-    /// The CNI's write of its annotation, in progress.
+    /// The CNI's write of the annotation in progress.
     annotating: Option<BoxFuture<'static, Annotated>>,
     /// The number of changes of readiness gates.
     gate_changes: u64,
-    /// The state has changed since the last write was built.
+    /// Whether the state has changed since the last write was built.
     stale: bool,
-    /// No write before this time: the last one failed, or the kubelet has not noticed the change yet.
+    /// The time before which the task does not write. The last write failed, or the kubelet has not noticed a change
+    /// yet.
     pause_until: Option<Instant>,
     pause: Duration,
     object: Object,
 }
 
-/// The known state of the object.
+/// The known state of the pod's object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Object {
     Present,
-    /// The answer to a write shows that it was deleted. The watch has not reported it yet, and late events may still
-    /// come.
+    /// The answer to a write shows that the object was deleted. The watch has not reported the deletion yet, and late
+    /// events may still arrive.
     Deleted,
-    /// The watch has reported its deletion.
+    /// The watch has reported the deletion.
     Vanished,
 }
 
 impl Worker {
-    /// A worker for a new pod. Nothing runs before [`Worker::run`].
+    /// Creates the task of a new pod. No process runs before [`Worker::run`].
     pub fn new(pod: Arc<Pod>, place: Place, entry: Arc<Entry>, writer: Writer) -> (Self, Vec<Action>) {
         let now = Moment::now();
         let (lifecycle, actions) = Lifecycle::begin(&pod, now);
@@ -125,7 +127,7 @@ impl Worker {
         (worker, actions)
     }
 
-    /// Drives the pod until its object is deleted and its last process has ended.
+    /// Drives the pod until its object is deleted and its last process has exited.
     pub async fn run(
         mut self,
         first: Vec<Action>,
@@ -133,7 +135,7 @@ impl Worker {
         mut commands: mpsc::Receiver<Command>,
     ) {
         let mut node = self.place.state.clone();
-        // The first status is that of a pod without a sandbox, like on a real node.
+        // As on a real node, the first status is the status of a pod without a sandbox.
         let mut write = self.next_write();
         self.perform(first);
         while self.object != Object::Vanished || !(self.lifecycle.has_ended() || self.dark) {
@@ -220,7 +222,7 @@ impl Worker {
         }
     }
 
-    /// A kubelet that notices a gate late reports nothing until then.
+    /// Delays reports if the kubelet notices a change of a readiness gate late.
     fn notice_gates(&mut self, newer: &Pod) {
         let gates = |pod: &Pod| -> Vec<Option<String>> {
             let status_of = |gate: &str| {

@@ -1,6 +1,7 @@
 //! The writes for a pod: the kubelet's status and final deletion, and the CNI's annotation.
 //!
-//! Interprets the API server's answers for the pod. It never retries. The pod's task does, with a newly built status.
+//! The module interprets the API server's answers for the pod. The module never retries. The task of the pod retries
+//! with a newly built status.
 
 use crate::object::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
@@ -10,27 +11,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The number of concurrent writes over all pods. More would only wait in the API server.
+/// The maximum number of concurrent writes of all pods. Further writes would only wait in the API server.
 pub const CONCURRENCY: usize = 64;
-/// After this long without an answer, a write counts as failed.
+/// The timeout of a write.
 const LIMIT: Duration = Duration::from_secs(15);
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The status is stored. Contains the new object.
+    /// The status was stored. Contains the new object.
     Written(Box<Pod>),
     /// This write deleted the object.
     Deleted,
-    /// The object was deleted before, or another one has its name.
+    /// The object was already deleted, or another object has its name.
     Gone,
-    /// The API server rejects this status. A retry does not help.
+    /// The API server rejected the status. A retry does not help.
     Refused(String),
-    /// A retry may help.
+    /// The write failed. A retry may help.
     Failed(String),
 }
 
-/// Writes for the pods of all nodes.
+/// The writer for the pods of all nodes.
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
@@ -38,7 +39,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer with this client, which must not have a rate limit.
+    /// Creates a writer with this client, which must not have a rate limit.
     pub fn new(client: Client) -> Self {
         Self { client, permits: Arc::new(Semaphore::new(CONCURRENCY)) }
     }
@@ -57,7 +58,7 @@ impl Writer {
         }
     }
 
-    /// Sets an annotation like the CNI: a JSON merge patch on the pod itself, with the UID as a precondition.
+    /// Sets an annotation as the CNI does: with a JSON merge patch of the pod, and the UID as a precondition.
     pub async fn annotate(self, pod: Arc<Pod>, key: &'static str, value: String) -> Outcome {
         let Ok(_permit) = self.permits.acquire().await else {
             return Outcome::Failed("the kubelet is stopping".into());
@@ -71,7 +72,7 @@ impl Writer {
         }
     }
 
-    /// Deletes the object with grace period 0, only if it still has this UID.
+    /// Deletes the object with the grace period 0 if it still has this UID.
     pub async fn delete(self, namespace: String, name: String, uid: String) -> Outcome {
         let Ok(_permit) = self.permits.acquire().await else {
             return Outcome::Failed("the kubelet is stopping".into());
@@ -90,8 +91,8 @@ impl Writer {
     }
 }
 
-/// Measured on v1.36.3: a wrong UID in a status patch answers 422 "field is immutable", a missing pod 404. A failed UID
-/// precondition of DELETE answers 409.
+/// Classifies an error of the API server (measured on v1.36.3). A wrong UID in a status patch returns 422 "field is
+/// immutable". A missing pod returns 404. A failed UID precondition of DELETE returns 409.
 fn classify(error: &kube::Error, deleting: bool) -> Outcome {
     let kube::Error::Api(status) = error else {
         return Outcome::Failed(error.to_string());

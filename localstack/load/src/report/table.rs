@@ -1,11 +1,11 @@
-//! The report as text.
+//! Formats the report as text.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::Report;
 use crate::ledger::Counts;
 
-/// How many reasons of losses are shown. The records contain all.
+/// The maximum number of reasons in the text. The records contain all reasons.
 const REASONS: usize = 10;
 
 impl Display for Report {
@@ -83,7 +83,7 @@ fn add(sum: &mut Counts, more: &Counts) {
     sum.behind += more.behind;
 }
 
-/// The name that the records use.
+/// Returns the name of a value in the records.
 fn word(of: &impl serde::Serialize) -> String {
     serde_json::to_value(of).ok().and_then(|word| word.as_str().map(ToOwned::to_owned)).unwrap_or_default()
 }

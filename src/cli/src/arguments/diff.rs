@@ -8,7 +8,7 @@ use crate::diff::command::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Diff {
-    /// Name or ARN of a target group. Default: all.
+    /// Name or ARN of a target group. Default: all target groups.
     #[arg(value_name = "TARGET-GROUP")]
     target_group: Option<String>,
     /// Output format.
@@ -19,7 +19,6 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options { target_group: self.target_group, way: self.way.way(), json: self.output == Output::Json }
     }

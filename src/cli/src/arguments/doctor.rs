@@ -18,7 +18,7 @@ pub struct Doctor {
     /// Output format.
     #[arg(short, long, value_enum, default_value = "text", value_name = "FORMAT")]
     output: Output,
-    /// Headgate's ServiceAccount. Default: that of the leader's pod.
+    /// Headgate's ServiceAccount. Default: the ServiceAccount of the leader's pod.
     #[arg(long, value_parser = lease_name, value_name = "NAME")]
     service_account: Option<String>,
     /// Name of the webhook configurations; must match `headgate certificates`. Default: the name of the Lease.
@@ -32,7 +32,7 @@ pub struct Doctor {
 }
 
 impl Doctor {
-    /// Converts the arguments. The flag is true for JSON.
+    /// Converts the arguments to options. The flag is true if the output format is JSON.
     pub fn options(self) -> (Options, bool) {
         let way = self.way.way();
         let webhook = Names {

@@ -1,4 +1,4 @@
-//! What `headgate drain` evicts.
+//! `headgate drain`.
 
 use std::time::Duration;
 
@@ -17,17 +17,17 @@ pub struct Drain {
     /// Namespace of the pod. Default: the namespace of the kubeconfig's context.
     #[arg(short, long, value_name = "NAMESPACE", value_parser = namespace)]
     namespace: Option<String>,
-    /// Also evict pods without a controller, which nothing replaces.
+    /// Also evict pods without a controller. Kubernetes does not replace pods without a controller.
     #[arg(long)]
     force: bool,
-    /// With a node: also wait until no load balancer sends to any pod there, including pods of DaemonSets. The
-    /// machine can then end.
+    /// When you drain a node: also wait until no load balancer sends to its pods, including DaemonSet pods. You can
+    /// then stop the machine.
     #[arg(long)]
     daemonsets: bool,
-    /// Only show what would be done, and which evictions a PodDisruptionBudget would delay.
+    /// Only show the planned actions, and the evictions that a PodDisruptionBudget would delay.
     #[arg(long)]
     dry_run: bool,
-    /// Maximum duration.
+    /// Maximum duration of the command.
     #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -35,7 +35,6 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         let Self { what, namespace, force, daemonsets, dry_run, timeout, which } = self;
         Options { which: which.cluster(), what, namespace, force, daemonsets, dry_run, timeout }

@@ -1,4 +1,4 @@
-//! `headgate explain`, and the arguments with which client commands find Headgate.
+//! `headgate explain`, and the arguments that locate Headgate for all client commands.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ use crate::explain::{
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// A pod as `NAME` or `pod/NAME`, even if it no longer exists; or `service/NAME`, `targetbinding/NAME`,
+    /// A pod (`NAME` or `pod/NAME`), even a deleted pod; or `service/NAME`, `targetbinding/NAME`,
     /// `node/NAME`, `ids/NAME`.
     #[arg(value_parser = object, value_name = "POD|KIND/NAME")]
     object: Object,
@@ -52,10 +52,10 @@ pub struct Way {
     /// Name of the Lease; must match `headgate run --lease-name`.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// Port of Headgate's --debug-address.
+    /// Port of the debug address; must match `headgate run --debug-address`.
     #[arg(long, default_value_t = 8081, value_name = "PORT")]
     debug_port: u16,
-    /// Query this debug address directly, for example through `kubectl port-forward`. It must be the leader's.
+    /// Query this debug address directly, for example through `kubectl port-forward`. Use the address of the leader.
     #[arg(long, value_name = "IP:PORT")]
     address: Option<SocketAddr>,
     #[command(flatten)]
@@ -63,7 +63,6 @@ pub struct Way {
 }
 
 impl Way {
-    /// Converts the arguments.
     pub fn way(self) -> reach::Way {
         reach::Way {
             own_namespace: self.own_namespace,
@@ -75,7 +74,7 @@ impl Way {
     }
 }
 
-/// Parses an object in kubectl's notation. Without a kind, it is a pod.
+/// Parses an object in kubectl's notation, such as `service/web`. Without a kind, the object is a pod.
 pub fn object(text: &str) -> Result<Object, String> {
     let (kind, name) = text.split_once('/').unwrap_or(("pod", text));
     let of: fn(String) -> Object = match kind {
@@ -96,7 +95,6 @@ pub fn object(text: &str) -> Result<Object, String> {
 }
 
 impl Explain {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options {
             namespace: self.namespace,

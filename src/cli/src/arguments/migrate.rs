@@ -11,11 +11,11 @@ use crate::migrate::command::{Names, Options, Place, Which, Wish};
 /// The controller to migrate from.
 #[derive(Debug, Subcommand)]
 pub enum Migrate {
-    /// Migrate TargetGroupBindings of the AWS Load Balancer Controller (LBC), or back
+    /// Migrate TargetGroupBindings from AWS Load Balancer Controller (LBC), or back
     ///
-    /// It shows the targets in AWS, those that Headgate wants, and the steps in the only safe order. It changes nothing without
-    /// --apply. You can run it again after a failure: it continues from the state that it finds. Exit code 0: done, or nothing
-    /// prevents the migration; 1: a step cannot start; 2: failure.
+    /// The command shows the targets in AWS, the targets that Headgate wants, and the steps in the only safe order.
+    /// Without --apply, the command changes nothing. After a failure, run the command again to continue. Exit code 0:
+    /// done, or nothing prevents the migration; 1: a step cannot start; 2: failure.
     #[command(after_help = "Example:\n  headgate migrate lbc --namespace shop --apply --stop-lbc")]
     Lbc(Box<Lbc>),
 }
@@ -23,10 +23,10 @@ pub enum Migrate {
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Lbc {
-    /// Names of the TargetGroupBindings. Default: all.
+    /// Names of the TargetGroupBindings. Default: all TargetGroupBindings.
     #[arg(value_name = "NAME", value_parser = lease_name)]
     names: Vec<String>,
-    /// Their namespace. Default: the namespace of the kubeconfig's context.
+    /// Namespace of the TargetGroupBindings. Default: the namespace of the kubeconfig's context.
     #[arg(short, long, value_parser = namespace, value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Migrate the TargetGroupBindings of all namespaces.
@@ -36,7 +36,7 @@ pub struct Lbc {
     /// TargetGroupBinding.
     #[arg(long, value_enum, default_value = "annotation", value_name = "WHAT")]
     to: To,
-    /// Migrate. Without it, the command only shows the plan.
+    /// Carry out the migration. Without this flag, the command only shows the plan.
     #[arg(long)]
     apply: bool,
     /// Migrate back to LBC. LBC must run.
@@ -59,7 +59,8 @@ pub struct Lbc {
 /// Effects that the user accepts.
 #[derive(Debug, Args)]
 pub struct Accept {
-    /// Accept that LBC removes the security group rules of a binding (spec.networking), because you created your own.
+    /// Accept that LBC removes the security group rules of a binding (spec.networking), because you created your own
+    /// rules.
     #[arg(long = "accept-networking")]
     networking: bool,
     /// With --back: accept that LBC deregisters targets that are not pods of the Service.
@@ -73,13 +74,13 @@ pub struct Accept {
 /// The Deployments to stop and start.
 #[derive(Debug, Args)]
 pub struct Controllers {
-    /// Scale LBC to 0 when necessary, and back up at the end.
+    /// Scale LBC to 0 when necessary, and scale LBC up again at the end.
     #[arg(long)]
     stop_lbc: bool,
-    /// Do not start LBC again, so that you can uninstall it.
+    /// Do not start LBC again, so that you can uninstall LBC.
     #[arg(long)]
     leave_lbc_stopped: bool,
-    /// With --back: scale this Deployment of Headgate to 0 for some seconds, so that it gives up the targets.
+    /// With --back: scale this Deployment of Headgate to 0 for some seconds, so that Headgate releases the targets.
     #[arg(long, requires = "back", value_name = "DEPLOYMENT", value_parser = lease_name)]
     stop_headgate: Option<String>,
     /// Namespace of LBC.
@@ -113,7 +114,6 @@ pub enum Output {
 }
 
 impl Lbc {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         let Self {
             names,

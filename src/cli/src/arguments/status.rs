@@ -21,7 +21,6 @@ pub struct Status {
 }
 
 impl Status {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options {
             way: self.way.way(),

@@ -19,7 +19,6 @@ pub struct Ui {
 }
 
 impl Ui {
-    /// Converts the arguments.
     pub fn options(self) -> Options {
         Options { way: self.way.way(), port: self.port, browser: !self.no_browser }
     }

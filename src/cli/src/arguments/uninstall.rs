@@ -12,14 +12,15 @@ use crate::uninstall::Options;
 /// The arguments.
 #[derive(Debug, Args)]
 pub struct Uninstall {
-    /// Also deregister Headgate's own targets and delete the TargetLedgers. Without it, both remain.
+    /// Also deregister Headgate's own targets and delete the TargetLedgers. Without this flag, the targets and
+    /// TargetLedgers remain.
     #[arg(long)]
     remove_targets: bool,
-    /// Only open waiting readiness gates in the namespaces that you name, for namespaces that a running Headgate no
-    /// longer manages.
+    /// Only open waiting readiness gates, in the given namespaces. Use this flag for namespaces that a running Headgate
+    /// no longer manages.
     #[arg(long, conflicts_with_all = ["remove_targets", "stop", "force"])]
     only_gates: bool,
-    /// Continue while a replica holds the Lease, or if the last leader managed other namespaces.
+    /// Continue even if a replica holds the Lease, or if the last leader managed other namespaces.
     #[arg(long)]
     force: bool,
     /// First scale this Deployment in Headgate's namespace to 0, and wait until its pods are deleted.
@@ -45,10 +46,10 @@ pub struct Uninstall {
 }
 
 impl Uninstall {
-    /// Converts the arguments.
+    /// Converts the arguments to options.
     ///
     /// # Errors
-    /// The namespaces of the gates are not given.
+    /// The user set `--only-gates` without any namespace.
     pub fn options(self) -> anyhow::Result<Options> {
         let unnamed = self.namespaces.is_empty() && self.namespace_selector.is_none();
         anyhow::ensure!(

@@ -1,4 +1,4 @@
-//! Which cluster a command uses, with the arguments of kubectl.
+//! The arguments that choose the cluster. kubectl has the same arguments.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,6 @@ pub struct Which {
 }
 
 impl Which {
-    /// Converts the arguments.
     pub fn cluster(self) -> client::Which {
         client::Which { kubeconfig: self.kubeconfig, context: self.context }
     }

@@ -1,4 +1,4 @@
-//! `headgate diff`: queries the leader and prints.
+//! `headgate diff`: queries the leader and prints the differences.
 
 use std::io::Write;
 
@@ -9,18 +9,18 @@ use k8s_openapi::jiff::Timestamp;
 use super::text;
 use crate::{exit::Outcome, explain::reach::Way};
 
-/// The options of `headgate diff`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The name of a target group. `None`: all.
+    /// The name or ARN of a target group. `None`: all target groups.
     pub target_group: Option<String>,
-    /// The way to Headgate.
+    /// How to connect to Headgate.
     pub way: Way,
-    /// Print JSON.
+    /// Whether to print JSON.
     pub json: bool,
 }
 
-/// Prints the differences on `out`. Returns whether there are any, or a target group was not read yet.
+/// Prints the differences on `out`. Returns `Findings` if there is a difference, or if the leader has not read a target
+/// group yet.
 ///
 /// # Errors
 /// No replica answers, or the target group does not exist.

@@ -1,4 +1,4 @@
-//! `headgate diff`: the differences that the leader returns, as text.
+//! `headgate diff`: prints the differences that the leader returns.
 
 pub mod command;
 mod text;

@@ -1,11 +1,11 @@
-//! The differences as text for people.
+//! Formats the differences as text.
 
 use headgate::diff::report::{Difference, Differences, TargetGroup};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::explain::text::{said, when};
 
-/// The differences as text. Ages are relative to `now`.
+/// Formats the differences. Ages are relative to `now`.
 pub fn render(all: &Differences, now: Timestamp) -> String {
     let mut lines = Vec::new();
     for group in &all.target_groups {

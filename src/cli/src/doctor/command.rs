@@ -1,4 +1,4 @@
-//! `headgate doctor`: gathers facts, examines them and prints.
+//! `headgate doctor`: gathers facts, derives findings and prints them.
 
 use std::io::Write;
 
@@ -12,10 +12,11 @@ use super::{
 };
 use crate::exit::Outcome;
 
-/// Checks everything and writes misconfigurations and risks to `out`. Errors among them are findings.
+/// Checks the installation, the cluster and AWS, and prints misconfigurations and risks on `out`. Returns `Findings` if
+/// the output contains an error.
 ///
 /// # Errors
-/// There is no cluster, or the output fails.
+/// There is no cluster, or the output cannot be written.
 pub async fn doctor(options: Options, as_json: bool, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = client::connect_to(&options.way.which).await?;
     let found = examine(&gather(&client, &options).await);
@@ -42,7 +43,7 @@ fn render(found: &[Finding]) -> String {
     }
 }
 
-/// "1 error", "2 errors".
+/// Formats a count, such as "1 error" or "2 errors".
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -1,4 +1,4 @@
-//! The gathered facts: plain data without a verdict.
+//! The facts that `headgate doctor` gathers. The facts contain no findings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use serde::Deserialize;
 
 use crate::{doctor::inspect::Inspected, explain::reach::Holder};
 
-/// A fact, or why it could not be read.
+/// A fact, or the reason why the fact could not be read.
 pub type Looked<T> = Result<T, String>;
 
-/// Why a fact for administrators could not be read.
+/// Why a fact that only administrators may read is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unseen {
-    /// The caller has no permission.
+    /// The caller has no permission to read the fact.
     Forbidden(String),
     /// The request failed.
     Failed(String),
 }
 
 impl Unseen {
-    /// Classifies this error.
+    /// Classifies an error of the API server.
     pub fn because(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message.clone()),
@@ -36,72 +36,72 @@ impl Unseen {
     }
 }
 
-/// A fact that only administrators may read, or why it could not be read.
+/// A fact that only administrators may read, or why the fact is missing.
 pub type Reserved<T> = Result<T, Unseen>;
 
 /// All facts.
 #[derive(Debug)]
 pub struct Facts {
-    /// The CRDs that Headgate needs and that are not installed.
+    /// The CRDs that Headgate needs but that are not installed.
     pub missing_kinds: Looked<Vec<String>>,
     /// The managed namespaces that do not exist.
     pub missing_namespaces: Vec<String>,
-    /// The leader.
     pub leader: Looked<Holder>,
-    /// The permissions that Headgate needs and does not have.
+    /// The permissions that Headgate needs but does not have.
     pub missing_rights: Looked<Vec<String>>,
-    /// The admission policies of config/admission.
+    /// The admission policies from `config/admission`.
     pub policies: Reserved<Vec<Policy>>,
-    /// Headgate's webhooks.
+    /// The webhook configurations, and the result of a test.
     pub webhook: Webhook,
-    /// The leader's answer.
+    /// The leader's answer to `/debug/bindings`.
     pub shown: Looked<Shown>,
-    /// The pods of the namespaces that have bindings.
+    /// The pods in namespaces that have bindings.
     pub pods: Looked<Vec<Pod>>,
-    /// The workloads of these pods, and the limits of their evictions.
+    /// The workloads and PodDisruptionBudgets in namespaces that have bindings.
     pub workloads: Looked<Workloads>,
-    /// The settings that can end holds early, or make them costly.
+    /// The settings of nodes, autoscalers and quotas that can shorten a hold or limit held pods.
     pub surroundings: Surroundings,
     /// The IngressDaemonSets of the managed namespaces, with or without a binding.
     pub sets: Looked<Vec<IngressDaemonSet>>,
-    /// The namespaces with the label that asks for the gate and the hold.
+    /// The namespaces whose label requests the gate and the hold.
     pub asking: Looked<BTreeSet<String>>,
     /// The bound target groups, as AWS returns them.
     pub groups: Looked<BTreeMap<TargetGroupArn, Looked<Inspected>>>,
-    /// The namespaces that hold each target group, by the TargetLedgers. Ledgers without that information are left out.
+    /// The namespaces that own each target group, according to the TargetLedgers. Ledgers that name no namespace are
+    /// skipped.
     pub holders: Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>>,
-    /// Whether only the bindings of one namespace were checked.
+    /// Whether the command checks only the bindings of one namespace.
     pub narrowed: bool,
 }
 
-/// The surroundings of the pods that are targets.
+/// The settings around the pods that are targets.
 #[derive(Debug)]
 pub struct Surroundings {
-    /// Some or all of their nodes, by name.
+    /// Some or all nodes of the pods, by name.
     pub nodes: Reserved<BTreeMap<String, Machine>>,
-    /// Karpenter's NodePools, by name.
+    /// The NodePools of Karpenter, by name.
     pub pools: Reserved<BTreeMap<String, Pool>>,
-    /// The cluster-autoscaler. `None`: it is not in its usual place.
+    /// The cluster-autoscaler's settings. `None`: the usual namespace has no cluster-autoscaler.
     pub autoscaler: Reserved<Option<Autoscaler>>,
-    /// The quotas of their namespaces.
+    /// The resource quotas of the pods' namespaces.
     pub quotas: Reserved<Vec<ResourceQuota>>,
 }
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// Whether it is a spot instance.
+    /// Whether the node is a spot instance.
     pub is_spot: bool,
-    /// Its NodePool of Karpenter, if any.
+    /// The Karpenter NodePool that the node belongs to.
     pub pool: Option<String>,
-    /// For how many seconds pods keep running when the node shuts down.
+    /// How long the kubelet keeps pods running when the node shuts down, in seconds.
     pub shutdown: Reserved<u32>,
 }
 
-/// A NodePool.
+/// A NodePool of Karpenter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// The longest drain in seconds. `None`: unlimited.
+    /// The maximum duration of a drain in seconds. `None`: unlimited.
     pub grace: Option<u32>,
 }
 
@@ -114,34 +114,31 @@ pub struct Autoscaler {
     pub eviction: u32,
 }
 
-/// The workloads of pods, and the limits of their evictions.
+/// The workloads and PodDisruptionBudgets of pods.
 #[derive(Debug, Default)]
 pub struct Workloads {
-    /// Deployments.
     pub deployments: Vec<Deployment>,
-    /// StatefulSets.
     pub stateful_sets: Vec<StatefulSet>,
-    /// DaemonSets.
     pub daemon_sets: Vec<DaemonSet>,
-    /// PodDisruptionBudgets.
     pub budgets: Vec<PodDisruptionBudget>,
-    /// Rollouts of Argo Rollouts.
+    /// The Rollouts of Argo Rollouts.
     pub rollouts: Vec<DynamicObject>,
 }
 
 /// An admission policy of Headgate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
-    /// Limits what Headgate's own ServiceAccount may write on pods.
+    /// Limits which fields of pods Headgate's own ServiceAccount may write.
     OwnWrites,
-    /// Limits what Headgate's own ServiceAccount may write on nodes, if Headgate watches them.
+    /// Limits which fields of nodes Headgate's own ServiceAccount may write. Needed only if Headgate watches nodes.
     OwnWritesOnNodes,
-    /// Protects Headgate's annotations on pods.
+    /// Protects Headgate's annotations on pods from other writers.
     Marks,
 }
 
 impl Fence {
-    /// The last part of its name after the name of the Lease; the same as in config/admission.
+    /// Returns the part of the policy's name that follows the name of the Lease. The manifests in `config/admission`
+    /// use the same names.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OwnWrites => "own-writes",
@@ -154,13 +151,12 @@ impl Fence {
 /// The state of an admission policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The policy.
     pub fence: Fence,
-    /// The full name.
+    /// The full name of the policy.
     pub name: String,
-    /// Whether it exists.
+    /// Whether the policy exists.
     pub is_there: bool,
-    /// Whether a binding enforces it.
+    /// Whether a policy binding enforces the policy.
     pub denies: bool,
 }
 
@@ -169,50 +165,51 @@ pub struct Policy {
 pub struct Webhook {
     /// The name of both webhook configurations.
     pub name: String,
-    /// The Secret of `headgate certificates`, with its namespace.
+    /// The Secret of `headgate certificates`, as `namespace/name`.
     pub secret: String,
-    /// The webhook for new pods.
+    /// The entries of the webhook for new pods. `None`: the configuration does not exist.
     pub mutating: Reserved<Option<Vec<Entry>>>,
-    /// The webhook for evictions.
+    /// The entries of the webhook for evictions. `None`: the configuration does not exist.
     pub validating: Reserved<Option<Vec<Entry>>>,
-    /// The CA certificates in the Secret of `headgate certificates`. `None`: there is no Secret.
+    /// The CA certificates in the Secret of `headgate certificates`. `None`: the Secret does not exist or has no
+    /// certificate.
     pub authorities: Reserved<Option<Vec<u8>>>,
-    /// Whether a test pod that asks for it got anything.
+    /// Whether the webhook changed a test pod that requests the gate and the hold.
     pub tried: Reserved<Tried>,
 }
 
 /// An entry of a webhook configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name.
     pub name: String,
-    /// The CA certificates that the API server trusts, as PEM. Empty: none.
+    /// The CA certificates that the API server trusts, in PEM format. Empty: the entry has no CA bundle.
     pub bundle: Vec<u8>,
-    /// Whether the request is allowed if no replica answers.
+    /// Whether the API server allows the request if no replica answers.
     pub ignores_failures: bool,
-    /// The path of the webhook.
+    /// Whether the entry has the path that the replicas serve.
     pub path: Path,
 }
 
-/// The path of an entry. The path itself is secret, so only this comparison is kept.
+/// The path of an entry, compared with the path of the replicas. The path is secret, so the facts contain only the
+/// result of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// The path that the replicas serve.
+    /// The entry has the path that the replicas serve.
     Right,
-    /// Another path.
+    /// The entry has another path.
     Other,
-    /// Unknown, because the Secret cannot be read.
+    /// The comparison failed because the Secret cannot be read.
     Uncompared,
 }
 
-/// The result of a test of the webhook.
+/// The result of the webhook's test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tried {
-    /// The webhook answered: it changed or examined the pod.
+    /// The webhook added its annotation to the pod.
     Asked,
-    /// The pod was not changed.
+    /// The webhook did not change the pod.
     Silent {
-        /// The namespace of the test.
+        /// The namespace of the test pod.
         namespace: String,
     },
     /// No test was necessary.
@@ -222,51 +219,48 @@ pub enum Tried {
 /// The answer to `/debug/bindings`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Shown {
-    /// Why Headgate cannot reach AWS, if so.
+    /// Why Headgate cannot call AWS. `None`: Headgate can call AWS.
     #[serde(default)]
     pub aws: Option<Word>,
-    /// The grants. `None`: Headgate does not watch grants.
+    /// The leader's data about grants. `None`: Headgate does not watch grants.
     #[serde(default)]
     pub grants: Option<Granted>,
-    /// The bindings in force.
+    /// The active bindings.
     pub bindings: Vec<Bound>,
-    /// The objects that bind, or try to.
+    /// The Services and TargetBindings with a binding, valid or not.
     pub origins: Vec<Origin>,
 }
 
 /// The leader's data about grants.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Granted {
-    /// Whether a target group needs a grant to be bound.
+    /// Whether a namespace needs a grant to bind a target group.
     pub required: bool,
-    /// Why grants cannot be read.
+    /// The reasons why grants cannot be read.
     pub unread: Vec<String>,
-    /// The invalid parts of single grants.
+    /// The grants that have an invalid part.
     pub problems: Vec<Unreadable>,
-    /// The grants in force. `None`: they are not read yet.
+    /// The active grants. `None`: Headgate has not read the grants yet.
     pub all: Option<Vec<Grant>>,
 }
 
 /// A grant with an invalid part.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Unreadable {
-    /// The object.
     pub object: String,
-    /// The error, and what to do.
+    /// The error, and how to fix it.
     pub said: String,
 }
 
-/// A grant.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Grant {
-    /// Its name.
     pub name: String,
-    /// The target groups, in the original text.
+    /// The names or patterns of the target groups, as the grant contains them.
     pub target_groups: Vec<String>,
-    /// The namespaces that the grant means now.
+    /// The namespaces that the grant selects now.
     pub namespaces: BTreeSet<String>,
-    /// Whether they may also remove foreign targets.
+    /// Whether the grant also allows bindings with `exclusive` ownership.
     pub exclusive: bool,
 }
 
@@ -274,21 +268,18 @@ pub struct Grant {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bound {
-    /// Its namespace.
     pub namespace: String,
-    /// `Service` or `TargetBinding`.
+    /// The kind of the object that contains the binding: `Service` or `TargetBinding`.
     pub kind: String,
-    /// The name of that object.
+    /// The name of the Service or TargetBinding.
     pub name: String,
-    /// Its port.
     pub port: String,
     /// The ARN of the target group.
     pub target_group: String,
-    /// Its targets.
     pub targets: Vec<Target>,
-    /// How long its pods should be held.
+    /// The hold that pods of this binding need.
     pub hold: Hold,
-    /// The problems of the binding and its target group.
+    /// The problems of the binding and of its target group.
     pub troubles: Vec<Word>,
 }
 
@@ -296,18 +287,17 @@ pub struct Bound {
 #[allow(clippy::struct_field_names)] // the name of the field in /debug/bindings
 #[derive(Clone, Debug, Deserialize)]
 pub struct Target {
-    /// `ip:port`.
+    /// The address of the target, as `ip:port`.
     #[serde(default)]
     pub target: String,
-    /// The name of its pod.
     pub pod: String,
-    /// Whether AWS has accepted the registration, or has not accepted the deregistration yet.
+    /// Whether the target is registered: AWS accepted the registration, and has not accepted a deregistration yet.
     #[serde(default)]
     pub registered: bool,
-    /// The state that the load balancer reports. `None`: not read yet.
+    /// The health state that AWS reports. `None`: Headgate has not read the state yet.
     #[serde(default)]
     pub state: Option<String>,
-    /// Why it is being deregistered, if so.
+    /// Why Headgate is deregistering the target. `None`: the target should remain registered.
     pub ending: Option<String>,
 }
 
@@ -316,19 +306,17 @@ pub struct Target {
 pub struct Hold {
     /// The requested hold in seconds.
     pub wanted: u32,
-    /// How many seconds the load balancer may keep sending.
+    /// The propagation delay of the load balancer in seconds.
     pub bound: u32,
 }
 
-/// An object that binds, or tries to.
+/// A Service or TargetBinding with a binding, valid or not.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Origin {
-    /// Its namespace.
     pub namespace: String,
-    /// `Service` or `TargetBinding`.
+    /// The kind of the object: `Service` or `TargetBinding`.
     pub kind: String,
-    /// Its name.
     pub name: String,
-    /// The problems of its content.
+    /// The problems of the object's annotations or spec.
     pub problems: Vec<Word>,
 }

@@ -1,57 +1,53 @@
-//! The findings.
+//! A finding of `headgate doctor`.
 
 use headgate_core::Reason;
 use serde::Serialize;
 
 use super::facts::Unseen;
 
-/// The severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Something does not work, or drops requests.
+    /// A function does not work, or requests are dropped.
     Error,
-    /// Something may fail or drop requests, or could not be checked.
+    /// A function may fail, requests may be dropped, or a check was not possible.
     Warning,
-    /// Information. Nothing is wrong.
+    /// The finding needs no action.
     Info,
 }
 
 /// A misconfiguration or risk.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
-    /// The severity.
     pub level: Level,
-    /// The reason. The name is stable.
+    /// The reason, whose name is stable.
     pub reason: String,
-    /// The object.
+    /// The object with the problem.
     pub about: String,
-    /// What is wrong, and what to do.
+    /// The problem, and how to fix it.
     pub message: String,
 }
 
 impl Finding {
-    /// An error.
     pub fn error(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Error, reason: reason.into(), about: about.into(), message: message.into() }
     }
 
-    /// A warning.
     pub fn warning(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Warning, ..Self::error(reason, about, message) }
     }
 
-    /// Information.
     pub fn info(reason: impl Into<String>, about: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Info, ..Self::error(reason, about, message) }
     }
 
-    /// Something could not be checked.
+    /// Creates a warning that a check was not possible.
     pub fn unchecked(about: impl Into<String>, why: &str) -> Self {
         Self::warning(Reason::CheckFailed, about, format!("not checked: {why}"))
     }
 
-    /// A fact for administrators was not checked. It is information if the caller has no permission.
+    /// Creates a finding that a fact for administrators could not be read. If the caller has no permission, the level
+    /// is `Info`.
     pub fn unseen(about: impl Into<String>, why: &Unseen) -> Self {
         match why {
             Unseen::Forbidden(why) => {
@@ -62,7 +58,7 @@ impl Finding {
         }
     }
 
-    /// The finding as one line. If there is an object to apply, it follows.
+    /// Formats the finding as one line. A manifest to apply may follow in more lines.
     pub fn line(&self) -> String {
         let level = match self.level {
             Level::Error => "error",

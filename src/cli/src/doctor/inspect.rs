@@ -1,5 +1,5 @@
-//! A target group as the caller of `headgate doctor` sees it, with the caller's credentials. Headgate itself never
-//! sends these calls.
+//! Reads a target group from AWS with the credentials of the caller of `headgate doctor`. The controller itself never
+//! uses this module.
 
 use std::collections::BTreeMap;
 
@@ -17,51 +17,51 @@ use headgate_core::{
     model::target_group::{TargetGroupArn, TargetType},
 };
 
-/// An attribute of target groups and load balancers.
+/// The attribute for cross-zone load balancing, which both target groups and load balancers have.
 const CROSS_ZONE: &str = "load_balancing.cross_zone.enabled";
 
-/// The relevant properties of a target group.
+/// The properties of a target group that the checks need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inspected {
-    /// The target type. `None`: AWS did not return it.
+    /// The target type. `None`: AWS did not return the target type.
     pub target_type: Option<TargetType>,
-    /// The protocol, as AWS writes it.
+    /// The protocol, as AWS spells it.
     pub protocol: String,
-    /// How many load balancers use it.
+    /// The number of load balancers that use the target group.
     pub load_balancers: usize,
     /// Whether health checks are enabled.
     pub checks_health: bool,
-    /// The protocol of the health checks, as AWS writes it.
+    /// The protocol of the health checks, as AWS spells it.
     pub health_protocol: String,
-    /// The attributes that could be read. Empty if the caller has no permission, or AWS has none for the group.
+    /// The attributes of the target group. Empty if the caller has no permission.
     pub attributes: Attributes,
-    /// Whether nodes of the load balancer send to targets of all zones. `None`: the caller has no permission.
+    /// Whether cross-zone load balancing is enabled. `None`: the caller has no permission to read the setting.
     pub cross_zone: Option<bool>,
-    /// The number of targets in each zone, without draining ones.
+    /// The number of targets in each zone, without draining targets.
     pub zones: BTreeMap<String, usize>,
 }
 
-/// Attributes by key, as AWS writes them.
+/// The attributes of a target group, by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes(pub BTreeMap<String, String>);
 
 impl Attributes {
-    /// How many seconds open requests may continue after a target is deregistered.
+    /// Returns the deregistration delay in seconds: how long open requests may continue after a deregistration.
     pub fn deregistration_delay(&self) -> Option<u32> {
         self.number("deregistration_delay.timeout_seconds")
     }
 
-    /// Whether a Network Load Balancer then closes open connections.
+    /// Returns whether a Network Load Balancer closes open connections after the deregistration delay.
     pub fn closes_connections(&self) -> bool {
         self.is_on("deregistration_delay.connection_termination.enabled")
     }
 
-    /// Whether targets see the addresses of clients.
+    /// Returns whether targets receive the IP addresses of clients.
     pub fn preserves_client_ip(&self) -> bool {
         self.is_on("preserve_client_ip.enabled")
     }
 
-    /// How many targets of a zone must be healthy, in number and in percent, for `dns_failover` or
+    /// Returns how many targets of a zone must be healthy, as a number and in percent. `what` is `dns_failover` or
     /// `unhealthy_state_routing`.
     pub fn least_healthy(&self, what: &str) -> (Option<u32>, Option<u32>) {
         let of =
@@ -69,7 +69,7 @@ impl Attributes {
         (of("count"), of("percentage"))
     }
 
-    /// Whether nodes of the load balancer send to targets of all zones. `None`: the load balancer's setting applies.
+    /// Returns whether cross-zone load balancing is enabled. `None`: the load balancer's setting applies.
     fn cross_zone(&self) -> Option<bool> {
         self.0.get(CROSS_ZONE)?.parse().ok()
     }
@@ -83,8 +83,8 @@ impl Attributes {
     }
 }
 
-/// Calls `DescribeTargetGroups` and `DescribeTargetHealth` for one group. If allowed, also
-/// `DescribeTargetGroupAttributes` and `DescribeLoadBalancerAttributes`.
+/// Calls `DescribeTargetGroups` and `DescribeTargetHealth` for one target group. If the caller has the permissions,
+/// also calls `DescribeTargetGroupAttributes` and `DescribeLoadBalancerAttributes`.
 pub async fn inspect(groups: &TargetGroups, arn: &TargetGroupArn) -> Result<Inspected, Failure> {
     let client = groups.client();
     let call = client.describe_target_groups().target_group_arns(arn.as_str());
@@ -122,7 +122,7 @@ pub async fn inspect(groups: &TargetGroups, arn: &TargetGroupArn) -> Result<Insp
     })
 }
 
-/// The load balancer's own setting, which applies if a target group has none.
+/// Returns the load balancer's own setting, which applies if the target group has no setting.
 async fn cross_zone(client: &Client, balancer: &str) -> Result<Option<bool>, Failure> {
     let call = client.describe_load_balancer_attributes().load_balancer_arn(balancer);
     let answer = if_allowed(call.send().await.map_err(|error| failure::of(&error)))?;
@@ -131,7 +131,7 @@ async fn cross_zone(client: &Client, balancer: &str) -> Result<Option<bool>, Fai
     Ok(answer.and_then(|answer| answer.attributes().iter().find_map(is)))
 }
 
-/// `None` if the caller has no permission.
+/// Returns `None` if the caller has no permission for the call.
 fn if_allowed<T>(answer: Result<T, Failure>) -> Result<Option<T>, Failure> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

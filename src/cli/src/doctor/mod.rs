@@ -1,4 +1,4 @@
-//! `headgate doctor`: finds misconfigurations and risks in the cluster, in AWS and in Services, and what to do about them.
+//! `headgate doctor`: finds misconfigurations and risks in the cluster and in AWS, and suggests fixes.
 //!
 //! ```text
 //!  gather   Kubernetes and AWS, with the caller's permissions and credentials; the leader
@@ -7,7 +7,8 @@
 //!  examine  installation, webhook, pods, workloads, groups: pure, each finding with a stable reason
 //! ```
 //!
-//! It changes nothing: it tests the webhook with a dry run. A fact that cannot be read is a finding too.
+//! The command changes nothing: the test of the webhook is a dry run. If a fact cannot be read, a finding reports the
+//! reason.
 
 pub mod command;
 mod examine;

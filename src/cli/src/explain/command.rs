@@ -1,4 +1,4 @@
-//! `headgate explain`: queries the leader, reads the object itself, and prints.
+//! `headgate explain`: queries the leader, reads the object from the API server, and prints a report.
 
 use std::{
     fmt::{self, Display},
@@ -27,21 +27,16 @@ use super::{
 };
 use crate::exit::Finding;
 
-/// The pods of at most this many updating nodes are queried.
+/// The maximum number of updating nodes whose pods are queried.
 const MOST_TURNS: usize = 5;
 
 /// The object to explain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Object {
-    /// A pod, by its name.
     Pod(String),
-    /// A Service.
     Service(String),
-    /// A TargetBinding.
     TargetBinding(String),
-    /// A node.
     Node(String),
-    /// An IngressDaemonSet.
     IngressDaemonSet(String),
 }
 
@@ -57,20 +52,18 @@ impl Display for Object {
     }
 }
 
-/// The options of `headgate explain`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The namespace of the object. `None`: that of the kubeconfig's context.
+    /// The namespace of the object. `None`: the namespace of the kubeconfig's context.
     pub namespace: Option<String>,
-    /// The object.
     pub object: Object,
-    /// The way to Headgate.
+    /// How to connect to Headgate.
     pub way: Way,
-    /// Print JSON.
+    /// Whether to print JSON.
     pub json: bool,
 }
 
-/// Explains an object on `out`.
+/// Prints an explanation of an object on `out`.
 ///
 /// # Errors
 /// No replica answers, or the object does not exist and has no history.
@@ -103,7 +96,7 @@ pub async fn explain(options: Options, out: &mut impl Write) -> anyhow::Result<(
     Ok(())
 }
 
-/// A query, and its object.
+/// The object to explain and its namespace.
 struct Asked<'a> {
     options: &'a Options,
     namespace: &'a str,
@@ -126,7 +119,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Explains a pod. Returns whether anything is known about it.
+    /// Explains a pod. Returns whether the pod exists, has targets or has a history.
     async fn pod(&self, client: Option<&Client>, name: &str, out: &mut impl Write) -> anyhow::Result<bool> {
         let namespace = self.namespace;
         let mut report: Report = self.answer(client, &format!("namespace={namespace}&pod={name}")).await?;
@@ -142,7 +135,7 @@ impl Asked<'_> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    // It may exist.
+                    // A pod that cannot be read may exist.
                     exists = true;
                     let why = plain(&error);
                     eprintln!("headgate: cannot read the pod, so its hold is not checked: {}", shown(&why));
@@ -150,7 +143,7 @@ impl Asked<'_> {
             }
         }
         self.print(&report, &text::render(&report, Timestamp::now()), out)?;
-        // A deleted pod that is still a target or has a history can be explained.
+        // The history or a remaining target can explain a deleted pod.
         let is_known = report.pod.is_some() || !report.targets.is_empty() || !report.past.entries.is_empty();
         Ok(exists || is_known)
     }
@@ -169,8 +162,8 @@ impl Asked<'_> {
         Ok(report.binds || exists.unwrap_or(false))
     }
 
-    /// Explains an IngressDaemonSet from its status. Without a leader, or if the leader does not watch nodes, that is
-    /// the whole output.
+    /// Explains an IngressDaemonSet from its status. The output has no target states if there is no leader, or if the
+    /// leader does not watch nodes.
     async fn set(&self, client: Option<&Client>, name: &str, out: &mut impl Write) -> anyhow::Result<bool> {
         let client = client
             .context("cannot read the IngressDaemonSet: no connection to the API server. Set --kubeconfig")?;
@@ -212,7 +205,8 @@ impl Asked<'_> {
     }
 }
 
-/// Whether an object of this name exists. `None`: there is no client. An object that cannot be read may exist.
+/// Returns whether an object with this name exists. `None`: there is no client. If the read fails, the object counts as
+/// existing.
 async fn exists<K>(api: Option<Api<K>>, name: &str) -> Option<bool>
 where
     K: Clone + DeserializeOwned + fmt::Debug,

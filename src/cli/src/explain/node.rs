@@ -1,4 +1,4 @@
-//! A node and its pods as text for people.
+//! Formats the report about a node and its pods as text.
 
 use headgate::explain::node::NodeReport;
 use k8s_openapi::jiff::Timestamp;
@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::text::{place_line, said, when};
 use crate::journal::past;
 
-/// The report as text. Ages are relative to `now`.
+/// Formats the report. Ages are relative to `now`.
 pub fn render(report: &NodeReport, now: Timestamp) -> String {
     let mut lines = vec![head(report)];
     match (&report.goes, &report.since) {

@@ -1,10 +1,9 @@
-//! A Service or TargetBinding and its targets as text for people.
+//! Formats the report about a Service or TargetBinding and its targets as text.
 
 use headgate::explain::origin::{BoundTarget, OriginReport};
 
 use super::text::said;
 
-/// The report as text.
 pub fn render(report: &OriginReport) -> String {
     let OriginReport { kind, namespace, name, .. } = report;
     let mut lines = vec![format!("{kind}  {namespace}/{name}")];

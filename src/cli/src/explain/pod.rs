@@ -1,4 +1,4 @@
-//! Facts from a pod's own spec and status, in addition to Headgate's.
+//! Adds facts from a pod's own spec and status to Headgate's report.
 
 use headgate::explain::report::{Report, Word};
 use headgate_core::{
@@ -15,12 +15,12 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
 
-/// How a pod terminates.
+/// Reads the containers, `preStop` hooks and grace period that determine how the pod terminates.
 pub fn lifespan(pod: &Pod) -> Lifespan {
     let spec = pod.spec.as_ref();
     let containers = spec.map(|spec| &spec.containers[..]).unwrap_or_default();
     let sidecars = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
-    // A native sidecar runs during the whole life of the pod.
+    // A native sidecar runs until all other containers of the pod have terminated.
     let sidecars = sidecars.iter().filter(|container| container.restart_policy.as_deref() == Some("Always"));
     let container = |container: &Spec| Container {
         name: container.name.as_str().into(),
@@ -42,7 +42,8 @@ fn pre_stop(handler: Option<&LifecycleHandler>) -> PreStop {
     PreStop::of_command(&command.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Whether the pod's hold is long enough. If not, the reason that the webhook wrote on it.
+/// Checks whether the pod's hold is long enough. If the webhook shortened the hold, returns the reason that the webhook
+/// wrote on the pod.
 pub fn judged(pod: &Pod, wanted: HoldWanted) -> (Cause, String) {
     let (cause, said) = judge(&lifespan(pod), wanted);
     let injected = pod.metadata.annotations.as_ref().and_then(|all| all.get(inject::INJECTED));
@@ -53,7 +54,7 @@ pub fn judged(pod: &Pod, wanted: HoldWanted) -> (Cause, String) {
     }
 }
 
-/// Whether the pod's own label asks for the gate and the hold.
+/// Returns whether the pod's own label requests the gate and the hold. `None`: the pod has no valid label.
 pub fn asks(pod: &Pod) -> Option<bool> {
     match pod.metadata.labels.as_ref()?.get(inject::INJECT)?.as_str() {
         "true" => Some(true),
@@ -62,7 +63,7 @@ pub fn asks(pod: &Pod) -> Option<bool> {
     }
 }
 
-/// Adds facts from the pod itself: its gate, and whether its hold is long enough.
+/// Adds the condition of the pod's readiness gate, and whether the hold is long enough.
 pub fn look_at(report: &mut Report, pod: &Pod) {
     if let Some(hold) = &mut report.hold {
         let wanted = HoldWanted { seconds: hold.wanted, bound: hold.bound };

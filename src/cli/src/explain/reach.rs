@@ -1,6 +1,6 @@
-//! The way to the leader for callers with permissions in Kubernetes but no access to the pod network. The Lease names
-//! the leader's pod, and the API server forwards a connection to that pod's loopback address (`pods/portforward`).
-//! Alternatively, a direct connection to an address.
+//! Connects to the leader without access to the pod network. The Lease names the leader's pod. The API server forwards
+//! a connection to the loopback address of the leader's pod (`pods/portforward`). If the user set an address, the
+//! command connects directly to the address.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -25,60 +25,60 @@ use tokio::{
     time::timeout,
 };
 
-/// The HTTP status of a replica that does not lead.
+/// The HTTP status that a standby returns.
 pub const MISDIRECTED: u16 = 421;
 /// The timeout of one request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The way to Headgate.
+/// How to connect to Headgate.
 #[derive(Clone, Debug)]
 pub struct Way {
-    /// Headgate's namespace.
     pub own_namespace: String,
-    /// The name of its Lease.
+    /// The name of Headgate's Lease.
     pub lease: String,
-    /// The port of its `--debug-address`.
+    /// The port of Headgate's `--debug-address`.
     pub port: u16,
-    /// An address to query directly.
+    /// The debug address to query directly. `None`: the API server forwards the connection.
     pub address: Option<SocketAddr>,
-    /// The cluster of Headgate.
+    /// The cluster that Headgate runs in.
     pub which: Which,
 }
 
 /// Why a request through the API server failed.
 #[derive(Debug, Error)]
 enum Lost {
-    /// The API server rejected it, or cannot be reached.
+    /// The API server rejected the request, or is not reachable.
     #[error("{}", plain(.0))]
     Refused(#[from] kube::Error),
-    /// The pod's node could not connect to the port. Contains the reason.
+    /// The kubelet could not connect to the pod's port. Contains the kubelet's reason.
     #[error("its node says: {0}")]
     NotConnected(String),
-    /// There was no answer.
+    /// The leader did not answer.
     #[error("{0:#}")]
     Unanswered(#[from] anyhow::Error),
 }
 
-/// The leader in the Lease.
+/// The holder of the Lease, which is the leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The name of the replica.
+    /// The leader's identity in the Lease.
     pub identity: String,
-    /// How long ago the Lease was renewed, if its duration has passed since.
+    /// The age of the last renewal. `None`: the Lease has not expired.
     pub silent_for: Option<Duration>,
-    /// What it manages, as text.
+    /// The namespaces that the leader manages, as text.
     pub serves: Option<String>,
-    /// What earlier leaders managed, because readiness gates may still wait there.
+    /// The namespaces that earlier leaders managed, as text. Pods in an earlier namespace may still have a closed
+    /// readiness gate.
     pub served_before: Option<String>,
 }
 
 impl Holder {
-    /// The name of its pod.
+    /// Returns the name of the leader's pod.
     pub fn pod(&self) -> &str {
         self.identity.rsplit_once('_').map_or(&*self.identity, |(pod, _)| pod)
     }
 
-    /// Reads the Lease. `None`: it has no holder.
+    /// Reads the holder from the Lease. `None`: the Lease has no holder.
     pub fn of(lease: &Lease, now: Timestamp) -> Option<Self> {
         let spec = lease.spec.as_ref()?;
         let identity = spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
@@ -95,10 +95,10 @@ impl Holder {
 }
 
 impl Way {
-    /// The leader's answer to `GET path`.
+    /// Returns the leader's answer to `GET path`.
     ///
     /// # Errors
-    /// No replica leads, or the leader cannot be reached. Contains another way to try.
+    /// No replica is the leader, or the leader is not reachable. The error suggests another way to connect.
     pub async fn ask(&self, client: Option<&Client>, path: &str) -> anyhow::Result<String> {
         if let Some(address) = self.address {
             return match straight(address, path).await? {
@@ -108,7 +108,7 @@ impl Way {
         }
         let client = client.context("no Kubernetes configuration. Set --kubeconfig or --address")?;
         let mut last = None;
-        // The leader may have changed after the Lease was read.
+        // The first attempt fails if the leader changes after the Lease was read.
         for _ in 0..2 {
             let holder = self.holder(client).await?;
             match self.through_api_server(client, &holder, path).await {
@@ -121,10 +121,10 @@ impl Way {
         bail!("the replica that holds the Lease returns: {}", last.unwrap_or_default().trim())
     }
 
-    /// The cluster of Headgate. A direct connection needs none, and there may be none.
+    /// Connects to the cluster. `None`: there is no cluster, but a direct connection does not need one.
     ///
     /// # Errors
-    /// A cluster is needed, and there is none.
+    /// There is no cluster, and the user did not set an address.
     pub async fn cluster(&self) -> Result<Option<Client>, ClientError> {
         match client::connect_to(&self.which).await {
             Ok(client) => Ok(Some(client)),
@@ -133,10 +133,10 @@ impl Way {
         }
     }
 
-    /// The present leader.
+    /// Returns the current leader.
     ///
     /// # Errors
-    /// No replica leads, or the Lease cannot be read.
+    /// No replica is the leader, or the Lease cannot be read.
     pub async fn holder(&self, client: &Client) -> anyhow::Result<Holder> {
         let (namespace, name) = (&self.own_namespace, &self.lease);
         let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
@@ -157,10 +157,10 @@ impl Way {
         })
     }
 
-    /// A connection to the leader's debug server, which the API server forwards.
+    /// Opens a connection to the leader's debug server through the API server.
     ///
     /// # Errors
-    /// No replica leads, or the leader cannot be reached.
+    /// No replica is the leader, or the leader is not reachable.
     pub async fn connect(
         &self,
         client: &Client,
@@ -171,7 +171,7 @@ impl Way {
             let mut forwarder = pods.portforward(holder.pod(), &[self.port]).await?;
             let stream =
                 forwarder.take_stream(self.port).context("the port was not forwarded; this is a bug")?;
-            // The task ends with its stream.
+            // The task finishes when the stream closes.
             tokio::spawn(forwarder.join());
             Ok(stream)
         };
@@ -241,7 +241,7 @@ impl Way {
     }
 }
 
-/// Queries a debug server. Returns the status and the body.
+/// Queries the debug server at this address. Returns the status and the body.
 async fn straight(address: SocketAddr, path: &str) -> anyhow::Result<(u16, String)> {
     let exchange = async {
         let stream = TcpStream::connect(address).await?;
@@ -251,7 +251,7 @@ async fn straight(address: SocketAddr, path: &str) -> anyhow::Result<(u16, Strin
     timeout(PATIENCE, exchange).await.with_context(said)?.with_context(said)
 }
 
-/// Sends one request on a new connection.
+/// Sends one request on a new connection. Returns the status and the body.
 async fn exchange(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     host: &str,

@@ -1,4 +1,5 @@
-//! An IngressDaemonSet: its status, which `headgate daemonsets` wrote, and the target health of pods on updating nodes.
+//! The report about an IngressDaemonSet. The report contains the set's status and the target health of pods on updating
+//! nodes.
 
 use headgate::{
     api::{
@@ -12,23 +13,20 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{place_line, said, when};
 
-/// All information about one IngressDaemonSet.
+/// The report about one IngressDaemonSet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetReport {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// The desired number of pods per node.
     pub pods_per_node: i32,
-    /// How pods are replaced.
+    /// The update strategy.
     pub strategy: StrategyType,
-    /// Whether `status` is about the present generation.
+    /// Whether `status` describes the current generation of the spec.
     pub looked_at: bool,
-    /// The status.
     pub status: IngressDaemonSetStatus,
-    /// The updating nodes, longest first. The first few come with their pods.
+    /// The updating nodes, in the order in which their updates started. Only the first nodes include their pods.
     pub turns: Vec<Turn>,
 }
 
@@ -36,16 +34,16 @@ pub struct SetReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
-    /// Since when, and what it waits for.
+    /// The start of the update, and the reason why the update waits.
     #[serde(flatten)]
     pub turn: NodeTurn,
-    /// The pods of the set on the node that are, should be or were targets. Empty if they were not queried, or no
+    /// The set's pods on the node that are, were or should be targets. Empty if the pods were not queried, or if no
     /// replica answered.
     pub pods: Vec<Report>,
 }
 
 impl SetReport {
-    /// The report from the set itself.
+    /// Creates a report from the IngressDaemonSet. The report has no pods yet.
     pub fn new(set: IngressDaemonSet) -> Self {
         let generation = set.metadata.generation;
         let status = set.status.unwrap_or_default();
@@ -63,14 +61,14 @@ impl SetReport {
         }
     }
 
-    /// Whether a pod on the node belongs to this set, by its name.
+    /// Returns whether a pod belongs to this set. The check compares the prefix of the pod's name with the set's name.
     pub fn has(&self, pod: &Report) -> bool {
         pod.namespace == self.namespace
             && pod.name.strip_prefix(&self.name).is_some_and(|rest| rest.starts_with('-'))
     }
 }
 
-/// The report as text. Ages are relative to `now`.
+/// Formats the report as text. Ages are relative to `now`.
 pub fn render(report: &SetReport, now: Timestamp) -> String {
     let status = &report.status;
     let pods = if report.pods_per_node == 1 { "pod" } else { "pods" };

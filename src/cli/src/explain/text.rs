@@ -1,4 +1,4 @@
-//! An explanation as text for people.
+//! Formats the report about a pod as text.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp}
 
 use crate::journal::past;
 
-/// The report as text. Ages are relative to `now`.
+/// Formats the report. Ages are relative to `now`.
 pub fn render(report: &Report, now: Timestamp) -> String {
     let mut lines = vec![head(report)];
     if let Some(word) = &report.nowhere {
@@ -30,7 +30,7 @@ pub fn render(report: &Report, now: Timestamp) -> String {
             None => format!("Hold  {} s wanted; cannot read the pod itself", hold.wanted),
         });
     }
-    // The history of an existing pod is a few lines. For a deleted pod, it is the whole output.
+    // For an existing pod, the history adds a few lines. For a deleted pod, the history is the whole output.
     let told = past(&report.past);
     if !report.past.entries.is_empty() || report.pod.is_none() {
         lines.push("Past".to_owned());
@@ -50,7 +50,7 @@ fn head(report: &Report) -> String {
     let mut head = format!("Pod  {}/{}", report.namespace, report.name);
     let Some(pod) = &report.pod else { return head + ", not known" };
     let ips = if pod.ips.is_empty() { "no IP".to_owned() } else { pod.ips.join(", ") };
-    // Writing to a String cannot fail.
+    // A write to a String cannot fail.
     let _ = write!(head, ", {ips}");
     let host = if pod.host_network { ", host network" } else { "" };
     let ready = if pod.ready { "ready apart from Headgate's gate" } else { "not ready" };
@@ -97,7 +97,7 @@ fn place(target: &Target, now: Timestamp) -> Vec<String> {
     lines
 }
 
-/// A target on one line.
+/// Formats a target as one line.
 pub fn place_line(target: &Target, now: Timestamp) -> String {
     let group = target.target_group.split('/').nth(1).unwrap_or(&target.target_group);
     let at = target.target.as_ref().map(|at| format!(" {at}")).unwrap_or_default();
@@ -107,12 +107,12 @@ pub fn place_line(target: &Target, now: Timestamp) -> String {
     format!("{group}{at}  {}{since}: {}{health}", target.state, said(&target.word))
 }
 
-/// A reason and its sentence.
+/// Formats a reason and its message.
 pub fn said(word: &Word) -> String {
     format!("{}: {}", word.reason, word.message)
 }
 
-/// A time as the time of day in UTC, and its distance from now.
+/// Formats a time as the time of day in UTC and as the distance from now.
 pub fn when(time: &MicroTime, now: Timestamp) -> String {
     let away = time.0.duration_since(now);
     let distance = span(away.unsigned_abs().as_secs());
@@ -182,7 +182,7 @@ mod tests {
                 group,
                 target: Some(Target::new("10.0.0.1".parse().unwrap(), 8080)),
                 progress: Progress::Registered,
-                word: (Reason::PodSelected, "AWS has accepted its registration".into()),
+                word: (Reason::PodSelected, "AWS has accepted the registration".into()),
                 since: Some(at(400)),
                 health: Some(Health::read("initial", Some("Elb.InitialHealthChecking"), None, None)),
                 read: Some(at(998)),
@@ -207,7 +207,7 @@ mod tests {
 Pod  shop/web-0, 10.0.0.1, living, ready apart from Headgate's gate
 Target group  blue, Service web port http
   target    10.0.0.1:8080
-  state     registered since 04:56:07Z (10m ago): PodSelected: AWS has accepted its registration
+  state     registered since 04:56:07Z (10m ago): PodSelected: AWS has accepted the registration
   AWS says  initial (Elb.InitialHealthChecking), read 05:06:05Z (2s ago)
   next      DescribeTargetHealth 05:06:08Z (in 1s)
   beware    Throttled: AWS throttles

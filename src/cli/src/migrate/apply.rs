@@ -1,4 +1,5 @@
-//! Makes the writes of the first step that is not done, gathers all facts again, and repeats until every step is done.
+//! Applies a plan. The loop makes the writes of the first incomplete step, gathers all facts again, and repeats until
+//! all steps are done.
 
 use std::{io::Write, time::Duration};
 
@@ -16,10 +17,10 @@ use super::{
 };
 use crate::exit::Finding;
 
-/// The pause before facts are gathered again.
+/// The interval between two gatherings of all facts.
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// The steps that follow from the facts.
+/// Plans the steps from the facts.
 pub fn plan(facts: &Facts, options: &Options) -> Vec<Step> {
     if options.back {
         back::plan(facts, &options.wishes)
@@ -28,10 +29,10 @@ pub fn plan(facts: &Facts, options: &Options) -> Vec<Step> {
     }
 }
 
-/// Runs all steps, and prints each on `out` when it is done.
+/// Runs all steps, and prints each step on `out` when it is done.
 ///
 /// # Errors
-/// A step is rejected, fails, or waits for too long. The command can then be run again and continues there.
+/// A step is rejected, fails or times out. The user can run the command again, which continues with the same step.
 pub async fn apply(
     gatherer: &mut Gatherer,
     client: &Client,
@@ -63,7 +64,8 @@ pub async fn apply(
         }
         let due: Vec<&Step> = now.iter().filter(|step| step.state == State::Due).collect();
         for (at, step) in due.iter().enumerate() {
-            // Steps for one Service write one after the other, each based on the earlier write.
+            // Steps that change the same Service write one after the other. Each write needs the version that the
+            // previous write created.
             let fresh;
             let facts = if at > 0 && writes_services(action) {
                 fresh = gatherer.look(false).await?;
@@ -72,7 +74,7 @@ pub async fn apply(
                 &facts
             };
             match carry_out(client, options, facts, step).await {
-                // Another client wrote it in the meantime, so it is read again.
+                // Another client changed the object in the meantime. The next iteration reads the new version.
                 Err(error) if is_conflict(&error) => {}
                 done => done?,
             }
@@ -156,7 +158,7 @@ async fn carry_out(client: &Client, options: &Options, facts: &Facts, step: &Ste
             }
             _ => Ok(()),
         },
-        // These steps only wait.
+        // All other steps only wait.
         _ => Ok(()),
     }
 }
@@ -169,7 +171,7 @@ fn named_headgate<'a>(
     Some((options.stop_headgate.as_deref()?, deployment.as_ref()?))
 }
 
-/// Whether a step that is due now is rejected.
+/// Returns whether a current step is rejected.
 pub fn is_refused(plan: &[Step]) -> bool {
     steps::current(plan).any(|step| matches!(step.state, State::Refused(_)))
 }

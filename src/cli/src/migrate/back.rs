@@ -1,8 +1,8 @@
-//! The steps from Headgate back to LBC. Pure.
+//! Plans the steps from Headgate back to LBC. The functions are pure.
 //!
-//! LBC starts first and runs next to Headgate: both want the same targets, and neither deregisters the other's. Then
-//! Headgate is paused. Its state is removed while it does not run, because a running Headgate deregisters its own
-//! targets when their binding ends.
+//! LBC starts first and runs next to Headgate. Both controllers want the same targets, and neither deregisters the
+//! other's targets. The next steps pause Headgate, stop Headgate, and remove Headgate's state. A running Headgate would
+//! deregister its own targets when their binding is removed.
 
 use headgate_core::model::health::HealthState;
 
@@ -13,7 +13,7 @@ use super::{
     steps::{Action, State, Step, Wish, Wishes, in_order},
 };
 
-/// The steps in order.
+/// Returns the steps in order.
 pub fn plan(facts: &Facts, wishes: &Wishes) -> Vec<Step> {
     let mut steps = Vec::new();
     let each = |action: Action, says: fn(&Binding) -> String, judge: &dyn Fn(&Binding) -> State| {
@@ -135,7 +135,7 @@ fn runs(facts: &Facts) -> State {
     }
 }
 
-/// Checks that LBC would remove no target now. It removes targets that are not among its endpoints.
+/// Checks that LBC would not deregister any target now. LBC deregisters all targets that are not among its endpoints.
 fn quiet(binding: &Binding, facts: &Facts, wishes: &Wishes) -> State {
     let service = format!("Service {}/{}", binding.key.namespace, binding.spec.service_ref.name);
     if binding.service.is_none() {

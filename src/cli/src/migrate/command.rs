@@ -1,4 +1,5 @@
-//! `headgate migrate lbc`: gathers facts, plans and prints. With `--apply`, it runs the plan.
+//! `headgate migrate lbc`: gathers facts, plans the steps and prints them. With `--apply`, the command also runs the
+//! steps.
 
 use std::io::Write;
 
@@ -14,10 +15,10 @@ pub use super::{
     steps::Wish,
 };
 
-/// Writes the steps to `out`, and runs them if requested. A step that cannot start is a finding.
+/// Prints the steps on `out`, and runs them if requested. Returns `Findings` if a step cannot start.
 ///
 /// # Errors
-/// Something cannot be read, there is nothing to migrate, or a step fails.
+/// A fact cannot be read, there is nothing to migrate, or a step fails.
 pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<Outcome> {
     let client = client::connect_to(&options.way.which).await?;
     let mut gatherer = Gatherer::new(client.clone(), options.clone());
@@ -64,7 +65,7 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<O
         }
         return Ok(Outcome::findings(apply::is_refused(&plan)));
     }
-    // With JSON, the report is the only output for programs.
+    // With JSON, standard output contains only the report.
     if options.json {
         apply::apply(&mut gatherer, &client, &options, &mut std::io::stderr()).await?;
     } else {
@@ -74,7 +75,8 @@ pub async fn migrate(options: Options, out: &mut impl Write) -> anyhow::Result<O
     Ok(Outcome::Fine)
 }
 
-/// Whether this action is one of the last, when the bindings may no longer be known.
+/// Returns whether this action is one of the last actions. During the last actions, the command may not find the
+/// bindings any more.
 const fn is_an_end(action: super::steps::Action) -> bool {
     use super::steps::Action;
     matches!(action, Action::StartLbc | Action::RestoreWebhooks | Action::StartHeadgate)

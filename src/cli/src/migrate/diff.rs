@@ -1,6 +1,7 @@
-//! A comparison per target: what the target group has, what Headgate wants, and what will happen. Pure.
+//! Compares the registered targets in AWS with the targets that Headgate wants, and predicts the result for each
+//! target. The functions are pure.
 //!
-//! Headgate's wish is the core's one rule ([`verdict`]), so this predicts what the controller will do.
+//! The prediction uses the rule of the core ([`verdict`]), which the controller itself uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,40 +20,40 @@ use serde::Serialize;
 use super::facts::{Binding, Pod};
 use crate::doctor::facts::{Bound, Shown};
 
-/// What will happen to a target.
+/// The effect of the migration on a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Then {
-    /// It is registered, and Headgate wants it. Headgate registers it again, which changes nothing at AWS, and records
-    /// it.
+    /// The target is registered, and Headgate wants it. Headgate registers the target again, which changes nothing in
+    /// AWS, and records the target in the ledger.
     Adopted,
-    /// It is not registered, and Headgate wants it.
+    /// The target is not registered, and Headgate will register it.
     Registered,
-    /// It is registered, and Headgate does not want it. It remains.
+    /// The target is registered, but Headgate does not want it. The target remains registered.
     LeftAlone,
-    /// It is draining.
+    /// The target is draining.
     Drains,
-    /// It is not registered, and is not registered for now.
+    /// The pod has no registered target, and Headgate does not want to register one yet.
     NotYet,
 }
 
-/// A target.
+/// One row of the comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
-    /// `ip:port`. `None`: the pod has no address yet.
+    /// The address as `ip:port`. `None`: the pod is not a target.
     pub target: Option<String>,
-    /// The pod. `None`: no pod of the namespace has the address.
+    /// The name of the pod. `None`: no pod of the namespace has the address.
     pub pod: Option<String>,
-    /// The state that AWS reports. `None`: the target is not registered.
+    /// The health state that AWS reports. `None`: the target is not registered.
     pub aws: Option<String>,
-    /// What will happen to it.
+    /// The effect of the migration on the target.
     pub then: Then,
-    /// The reason.
+    /// The reason why Headgate wants or does not want the target.
     pub reason: String,
-    /// What will happen, as text.
+    /// The effect of the migration, as text.
     pub says: String,
 }
 
-/// The Service port that a TargetGroupBinding names.
+/// Returns the Service port that a TargetGroupBinding names.
 pub fn port_of(binding: &Binding) -> Option<&ServicePort> {
     let wanted = binding.spec.service_ref.port();
     let ports = &binding.service.as_ref()?.facts.ports;
@@ -60,7 +61,7 @@ pub fn port_of(binding: &Binding) -> Option<&ServicePort> {
     by_name.or_else(|| ports.iter().find(|port| port.port.to_string() == wanted))
 }
 
-/// The binding as Headgate will read it. `None`: Headgate would have no binding.
+/// Returns the binding as Headgate will read it. `None`: Headgate would have no binding.
 fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
     let service = binding.service.as_ref()?;
     let port = port_of(binding)?;
@@ -82,7 +83,7 @@ fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
         selector: service.facts.selector.clone().into(),
         family,
         balancer: LoadBalancerType::of(protocol),
-        // This value does not change which ready pods are targets.
+        // The zone guard does not affect which ready pods are targets.
         least_healthy: Some(LeastHealthy::DEFAULT),
         policy: Policy::read(&service.facts.policy, Policy::default()).0,
         admits: true,
@@ -90,7 +91,8 @@ fn as_headgate_has_it(binding: &Binding) -> Option<CoreBinding> {
     })
 }
 
-/// The targets in AWS, from AWS or from the leader, which only reports wanted targets. `None`: unknown.
+/// Returns the registered targets. If AWS was not queried, returns the wanted targets that the leader reports. `None`:
+/// unknown.
 pub fn at_aws(binding: &Binding, shown: Option<&Shown>) -> Option<BTreeMap<Target, HealthState>> {
     if let Some(Ok(group)) = &binding.group {
         return Some(group.targets.clone());
@@ -104,7 +106,7 @@ pub fn at_aws(binding: &Binding, shown: Option<&Shown>) -> Option<BTreeMap<Targe
     Some(told.collect())
 }
 
-/// The binding as the leader shows it.
+/// Returns the binding as the leader reports it.
 pub fn bound_of<'a>(binding: &Binding, shown: &'a Shown) -> Option<&'a Bound> {
     let port = port_of(binding)?.to_string();
     let arn = binding.arn();
@@ -122,14 +124,14 @@ pub fn bound_of<'a>(binding: &Binding, shown: &'a Shown) -> Option<&'a Bound> {
     shown.bindings.iter().find(|bound| is_named(bound) && is_its(bound) && bound.port == port)
 }
 
-/// For each pod of the Service, the target that Headgate wants, or why it wants none.
+/// Returns all pods of the Service, each with its wanted target or with the reason why it should not be a target.
 pub fn wanted(binding: &Binding) -> Vec<(&Pod, Result<Target, Reason>)> {
     let Some(core) = as_headgate_has_it(binding) else { return Vec::new() };
     let wants = |pod: &Pod| verdict(&pod.facts, Standing::NotYet, None, &core).map_err(Reason::from);
     binding.selected().map(|pod| (pod, wants(pod))).collect()
 }
 
-/// The comparison per target. `None`: the targets in AWS are unknown.
+/// Compares all targets. `None`: the targets in AWS are unknown.
 pub fn diff(binding: &Binding, shown: Option<&Shown>) -> Option<Vec<Row>> {
     let there = at_aws(binding, shown)?;
     let mut rows = Vec::new();

@@ -1,5 +1,5 @@
-//! Gathers all facts repeatedly. It only remembers the bindings, the answers of AWS, and since when LBC's Lease has not
-//! changed.
+//! Gathers all facts repeatedly. Between two gatherings, only the bindings, the answers from AWS and the last change of
+//! LBC's Lease are stored.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -56,14 +56,14 @@ use crate::{
     explain::reach::{Holder, Way},
 };
 
-/// The annotation with the `spec.replicas` that a Deployment had before this command stopped it.
+/// The annotation that stores `spec.replicas` of a Deployment before this command stopped the Deployment.
 pub const REPLICAS: &str = "migrate.headgate.dev/replicas";
-/// The annotation with the entries of a webhook configuration that had failurePolicy Fail before this command changed
-/// them, comma-separated.
+/// The annotation that stores which entries of a webhook configuration had `failurePolicy: Fail` before this command
+/// changed them. The names are comma-separated.
 pub const STRICT: &str = "migrate.headgate.dev/strict";
-/// A Headgate that has not renewed its Lease for this long does not run.
+/// A holder that has not renewed Headgate's Lease for this long counts as stopped.
 const DEAD: Duration = Duration::from_secs(30);
-/// The timeout for the TargetLedgers.
+/// The timeout of a request for TargetLedgers.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The page size of lists.
 const PAGE: u32 = 500;
@@ -75,65 +75,65 @@ pub struct Options {
     pub which: Which,
     /// Whether to migrate from Headgate to LBC.
     pub back: bool,
-    /// Where to write a binding for Headgate.
+    /// The place of the new Headgate binding.
     pub to: Place,
-    /// Further wishes of the user.
+    /// Further choices of the user.
     pub wishes: Wishes,
-    /// Whether to apply the plan.
+    /// Whether to run the steps.
     pub apply: bool,
-    /// Print JSON.
+    /// Whether to print JSON.
     pub json: bool,
-    /// The maximum duration of one step.
+    /// The timeout of one step.
     pub timeout: Duration,
     /// The names of LBC's objects.
     pub lbc: Names,
-    /// Headgate's Deployment, which is stopped for a moment.
+    /// The Headgate Deployment that the command may stop for some seconds.
     pub stop_headgate: Option<String>,
-    /// The way to Headgate.
+    /// How to connect to Headgate.
     pub way: Way,
 }
 
-/// The bindings to migrate.
+/// The selection of the bindings to migrate.
 #[derive(Clone, Debug, Default)]
 pub struct Which {
-    /// Those of this namespace. `None`: that of the kubeconfig's context.
+    /// The namespace of the bindings. `None`: the namespace of the kubeconfig's context.
     pub namespace: Option<String>,
-    /// Those of all namespaces.
+    /// Whether to migrate the bindings of all namespaces.
     pub everywhere: bool,
-    /// Those with these names. Empty: all.
+    /// The names of the bindings. Empty: all names.
     pub names: Vec<String>,
 }
 
 /// The names of LBC's objects.
 #[derive(Clone, Debug)]
 pub struct Names {
-    /// Its namespace.
+    /// The namespace of LBC.
     pub namespace: String,
-    /// Its Deployment.
+    /// The name of LBC's Deployment.
     pub deployment: String,
-    /// Its webhook configurations.
+    /// The name of LBC's webhook configurations.
     pub webhook: String,
 }
 
-/// Gathers facts.
+/// Gathers all facts.
 pub struct Gatherer {
     client: Client,
     options: Options,
-    /// All bindings that were ever seen, because deleted ones are still reported.
+    /// All bindings that were read at least once. The output also contains bindings that are deleted in the meantime.
     known: BTreeMap<ObjectKey, Known>,
     groups: BTreeMap<ObjectKey, Looked<Group>>,
     aws: Option<Looked<TargetGroups>>,
     lease: Option<(String, Instant)>,
 }
 
-/// What is remembered about a binding that may be deleted.
+/// The stored data of a binding that may be deleted.
 #[derive(Clone)]
 struct Known {
     spec: Spec,
     record: Option<Record>,
 }
 
-/// The objects of the namespaces.
+/// The objects in the selected namespaces.
 struct Objects {
     tgbs: BTreeMap<ObjectKey, Tgb>,
     services: BTreeMap<ObjectKey, Service>,
@@ -141,22 +141,22 @@ struct Objects {
 }
 
 impl Gatherer {
-    /// Gathers facts in this cluster.
+    /// Creates a gatherer for this cluster.
     pub fn new(client: Client, options: Options) -> Self {
         let (known, groups) = (BTreeMap::new(), BTreeMap::new());
         Self { client, options, known, groups, aws: None, lease: None }
     }
 
-    /// The namespace. `None`: all.
+    /// Returns the selected namespace. `None`: all namespaces.
     pub fn namespace(&self) -> Option<&str> {
         let named = self.options.which.namespace.as_deref();
         (!self.options.which.everywhere).then(|| named.unwrap_or(self.client.default_namespace()))
     }
 
-    /// Gathers all facts. Calls AWS only if `at_aws` is set or it has not done so yet.
+    /// Gathers all facts. Calls AWS the first time, and later only if `at_aws` is true.
     ///
     /// # Errors
-    /// A necessary fact cannot be read. Contains the missing permission.
+    /// A required fact cannot be read. The message names the missing permission.
     pub async fn look(&mut self, at_aws: bool) -> anyhow::Result<Facts> {
         let objects = self.objects().await?;
         self.learn(&objects)?;
@@ -223,7 +223,7 @@ impl Gatherer {
                 services.insert(facts.key.clone(), Service { facts, version, is_paused, records });
             }
         }
-        // A caller who migrates one namespace may not be allowed to list other namespaces.
+        // A caller who migrates only one namespace may lack the permission to list all namespaces.
         let everywhere = if self.options.back { None } else { namespace };
         let written = match list(&self.api::<TargetBinding>(everywhere), "targetbindings.headgate.dev").await
         {
@@ -251,7 +251,7 @@ impl Gatherer {
         }
     }
 
-    /// Updates the bindings to migrate.
+    /// Updates the list of the bindings to migrate.
     fn learn(&mut self, objects: &Objects) -> anyhow::Result<()> {
         let names = self.options.which.names.clone();
         let is_meant = |name: &str| names.is_empty() || names.iter().any(|meant| meant == name);
@@ -380,8 +380,8 @@ impl Gatherer {
         Ok(pods)
     }
 
-    /// The workloads whose template contains LBC's gates. Kinds that cannot be listed are left out, because their pods
-    /// have the gates too.
+    /// Returns the workloads whose pod template contains LBC's readiness gates. Kinds that cannot be listed are
+    /// skipped, because the pods themselves also have the readiness gates.
     async fn templates(&self, namespace: &str) -> Vec<(String, Vec<String>)> {
         let mut all = Vec::new();
         let mut note = |kind: &str, name: String, template: Option<&PodTemplateSpec>| {
@@ -405,7 +405,7 @@ impl Gatherer {
         all
     }
 
-    /// The target groups that have TargetLedgers.
+    /// Returns the target groups that have a TargetLedger.
     async fn ledgers(&self) -> anyhow::Result<BTreeSet<String>> {
         let Way { own_namespace, lease, .. } = &self.options.way;
         let ledgers = Ledgers::new(self.client.clone(), own_namespace, lease);
@@ -417,7 +417,7 @@ impl Gatherer {
     }
 }
 
-/// Lists a kind. Empty if the kind is not installed.
+/// Lists all objects of a kind. Empty if the CRD is not installed.
 async fn list<K>(api: &Api<K>, what: &str) -> anyhow::Result<Vec<K>>
 where
     K: Clone + DeserializeOwned + Debug,
@@ -510,14 +510,14 @@ fn of_template(templates: Option<&Vec<(String, Vec<String>)>>, name: &str) -> Ve
     all.map(|(what, _)| what.clone()).collect()
 }
 
-/// Whether this text names the target group of a binding.
+/// Returns whether a text is the name or ARN of the binding's target group.
 pub fn names_group(binding: &Binding, text: &str) -> bool {
     let arn = binding.arn();
     let name = arn.and_then(|arn| arn.split('/').nth(1)).or(binding.spec.name.as_deref());
     Some(text) == arn || Some(text) == name
 }
 
-/// Whether a part of the annotation, `port=group` or `group`, is this binding.
+/// Returns whether a part of the annotation, `port=group` or `group`, names this binding.
 pub fn is_part_of(binding: &Binding, text: &str) -> bool {
     let (port, group) = text.split_once('=').map_or((None, text), |(port, group)| (Some(port.trim()), group));
     let is_port = |port: &str| {
@@ -550,7 +550,7 @@ fn told(binding: &Binding, written: Option<&TargetBinding>) -> Told {
     }
 }
 
-/// Other bindings of the target group for Headgate.
+/// Returns other Headgate bindings of the same target group.
 fn others(binding: &Binding, all: &BTreeMap<ObjectKey, TargetBinding>) -> Vec<String> {
     let service = &binding.spec.service_ref.name;
     let is_other = |(key, object): &(&ObjectKey, &TargetBinding)| {

@@ -1,4 +1,4 @@
-//! The names of the AWS Load Balancer Controller, and the relevant part of its kind TargetGroupBinding.
+//! The names that the AWS Load Balancer Controller (LBC) uses, and the required fields of a TargetGroupBinding.
 
 use headgate_core::model::object::ObjectKey;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -10,26 +10,26 @@ use kube::{
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Its API group.
+/// The API group of TargetGroupBindings.
 pub const GROUP: &str = "elbv2.k8s.aws";
-/// The finalizer of a TargetGroupBinding.
+/// LBC's finalizer on TargetGroupBindings.
 pub const FINALIZER: &str = "elbv2.k8s.aws/resources";
-/// The prefix of the type of its readiness gates. The name of the TargetGroupBinding follows.
+/// The prefix of LBC's readiness gates. The suffix is the name of the TargetGroupBinding.
 pub const GATE: &str = "target-health.elbv2.k8s.aws/";
-/// The Lease of its leader, in LBC's namespace.
+/// The name of the Lease of LBC's leader, in LBC's namespace.
 pub const LEASE: &str = "aws-load-balancer-controller-leader";
-/// The annotation with the state of a TargetGroupBinding that LBC last reconciled.
+/// The annotation in which LBC stores the last reconciled state of a TargetGroupBinding.
 const CHECKPOINT: &str = "elbv2.k8s.aws/checkpoint";
-/// Prefixes of labels on objects that LBC made itself. They end in `stack`, `stack-name` or `stack-namespace`.
+/// The prefixes of the labels on objects that LBC created. The suffix is `stack`, `stack-name` or `stack-namespace`.
 const MADE: [&str; 4] =
     ["ingress.k8s.aws/", "service.k8s.aws/", "gateway.k8s.aws.alb/", "gateway.k8s.aws.nlb/"];
 
-/// The kind.
+/// Returns the API resource of TargetGroupBindings.
 pub fn kind() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1beta1", "TargetGroupBinding"))
 }
 
-/// The type of the readiness gate that belongs to a TargetGroupBinding.
+/// Returns the readiness gate that belongs to a TargetGroupBinding.
 pub fn gate_of(name: &str) -> String {
     format!("{GATE}{name}")
 }
@@ -41,24 +41,23 @@ pub struct Spec {
     /// The ARN of the target group.
     #[serde(rename = "targetGroupARN")]
     pub arn: Option<String>,
-    /// The name of the target group. LBC's webhook sets the ARN from it.
+    /// The name of the target group. LBC's webhook looks up the ARN by this name.
     #[serde(rename = "targetGroupName")]
     pub name: Option<String>,
-    /// `ip` or `instance`.
+    /// The target type: `ip` or `instance`.
     pub target_type: Option<String>,
-    /// The protocol of the target group, if it is known.
+    /// The protocol of the target group. `None`: unknown.
     #[serde(rename = "targetGroupProtocol")]
     pub protocol: Option<String>,
-    /// `ipv4` or `ipv6`.
+    /// The IP address type: `ipv4` or `ipv6`.
     pub ip_address_type: Option<String>,
     /// Whether LBC deregisters only targets that it registered itself.
     #[serde(rename = "multiClusterTargetGroup")]
     pub multi_cluster: bool,
-    /// The ARN of a role in another account.
+    /// The ARN of an IAM role in another AWS account.
     pub iam_role_arn_to_assume: Option<String>,
-    /// Rules for security groups that LBC manages.
+    /// The security group rules that LBC manages.
     pub networking: Option<Value>,
-    /// The port of a Service in the same namespace.
     pub service_ref: ServiceRef,
 }
 
@@ -68,7 +67,7 @@ pub struct Spec {
 pub struct ServiceRef {
     /// The name of the Service.
     pub name: String,
-    /// The number or name of its port.
+    /// The number or name of the Service's port.
     pub port: IntOrString,
 }
 
@@ -79,7 +78,7 @@ impl Default for ServiceRef {
 }
 
 impl ServiceRef {
-    /// The port in its original notation.
+    /// Returns the port as the object contains it.
     pub fn port(&self) -> String {
         match &self.port {
             IntOrString::Int(number) => number.to_string(),
@@ -89,12 +88,12 @@ impl ServiceRef {
 }
 
 impl Spec {
-    /// The target group by ARN if that is known, or else by name.
+    /// Returns the ARN of the target group, or the name if the ARN is unknown.
     pub fn target_group(&self) -> Option<&str> {
         self.arn.as_deref().or(self.name.as_deref()).filter(|named| !named.is_empty())
     }
 
-    /// Whether its addresses are IPv6.
+    /// Returns whether the targets have IPv6 addresses.
     pub fn is_ipv6(&self) -> bool {
         self.ip_address_type.as_deref() == Some("ipv6")
     }
@@ -103,33 +102,31 @@ impl Spec {
 /// A TargetGroupBinding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tgb {
-    /// Its namespace and name.
+    /// The namespace and name of the TargetGroupBinding.
     pub key: ObjectKey,
-    /// The UID.
     pub uid: String,
-    /// The `resourceVersion`.
     pub version: String,
-    /// Whether it has a `deletionTimestamp`.
+    /// Whether the object has a `deletionTimestamp`.
     pub leaves: bool,
-    /// Whether LBC's finalizer keeps it.
+    /// Whether the object has LBC's finalizer.
     pub is_kept: bool,
-    /// All of its finalizers.
+    /// All finalizers of the object.
     pub finalizers: Vec<String>,
-    /// The object from which LBC made it, if it did.
+    /// The label that LBC sets on a TargetGroupBinding that LBC itself created. `None`: LBC did not create the object.
     pub made_from: Option<String>,
-    /// Whether LBC has reconciled this state of it.
+    /// Whether LBC has reconciled the current version of the object.
     pub is_taken: bool,
-    /// Its `spec`.
     pub spec: Spec,
-    /// Everything needed to create it again: name, labels, annotations and `spec`, without LBC's own data.
+    /// The object without LBC's own annotations, for creating the object again. Contains name, labels, annotations and
+    /// `spec`.
     pub again: Value,
 }
 
 impl Tgb {
-    /// Reads an object.
+    /// Reads the fields from an object.
     ///
     /// # Errors
-    /// Its `spec` is invalid.
+    /// The `spec` of the object is invalid.
     pub fn read(object: &DynamicObject) -> Result<Self, serde_json::Error> {
         let spec = object.data.get("spec").cloned().unwrap_or_default();
         let metadata = &object.metadata;
@@ -168,7 +165,7 @@ impl Tgb {
     }
 }
 
-/// The Ingress, Service or Gateway from which LBC made it.
+/// Returns the label with which LBC marks objects that it created from an Ingress, a Service or a Gateway.
 fn made_from(object: &DynamicObject) -> Option<String> {
     object.labels().iter().find_map(|(label, value)| {
         let is_made = MADE.iter().any(|prefix| label.starts_with(prefix)) && label.contains("stack");

@@ -1,4 +1,4 @@
-//! The steps from LBC to Headgate. Pure.
+//! Plans the steps from LBC to Headgate. The functions are pure.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::{
 };
 use headgate_core::model::target_group::{GroupRef, TargetType};
 
-/// A leader of LBC renews its Lease every 2 s. If the Lease has not changed for this long, LBC has no leader.
+/// LBC's leader renews the Lease every 2 s. If the Lease has not changed for this long, LBC has no leader.
 pub const LEASE_RESTS: Duration = Duration::from_secs(5);
-/// Reasons that are expected while a binding is paused.
+/// The reasons that a paused binding always has.
 const EXPECTED: [&str; 2] = ["Paused", "RemovalsPaused"];
 
-/// The steps in order.
+/// Returns the steps in order.
 pub fn plan(facts: &Facts, wishes: &Wishes, to: Place) -> Vec<Step> {
     let mut steps = Vec::new();
     let each = |action: Action, says: fn(&Binding, Place) -> String, judge: &dyn Fn(&Binding) -> State| {
@@ -79,7 +79,7 @@ fn due_while(is: bool) -> State {
     if is { State::Due } else { State::Done }
 }
 
-/// The namespace and name of a binding, in the form of all messages.
+/// Returns the namespace and name of a binding for messages.
 pub fn named(binding: &Binding) -> String {
     format!("TargetGroupBinding {}", binding.key)
 }
@@ -141,7 +141,7 @@ fn says_gates(binding: &Binding, _: Place) -> String {
     format!("Open the closed readiness gates {gate} of living pods: no controller opens them any more")
 }
 
-/// Why it cannot be migrated.
+/// Checks whether the binding can be migrated.
 fn check(binding: &Binding, wishes: &Wishes, to: Place) -> State {
     let Some(tgb) = &binding.tgb else { return State::Done };
     refusal(binding, wishes, to, tgb.made_from.as_deref()).map_or(State::Done, State::Refused)
@@ -222,7 +222,7 @@ fn refusal(binding: &Binding, wishes: &Wishes, to: Place, made_from: Option<&str
     already_written(binding, to)
 }
 
-/// What blocks the binding at the place where it would be written.
+/// Describes the existing binding that prevents a new Headgate binding at this place. `None`: the place is free.
 fn already_written(binding: &Binding, to: Place) -> Option<String> {
     if binding.told != Told::Nothing {
         return None;
@@ -243,11 +243,11 @@ fn already_written(binding: &Binding, to: Place) -> Option<String> {
 }
 
 fn write(binding: &Binding) -> State {
-    // Without a record there would be no way back.
+    // Without a record, the command could not migrate back.
     due_while(binding.told == Told::Nothing || (binding.record.is_none() && binding.tgb.is_some()))
 }
 
-/// Whether Headgate knows the binding, so that LBC may be stopped.
+/// Checks whether the leader reports the binding, so that LBC may be stopped.
 fn compare(binding: &Binding, facts: &Facts) -> State {
     if binding.tgb.is_none() {
         return State::Done;
@@ -312,7 +312,7 @@ fn delete(binding: &Binding) -> State {
     }
 }
 
-/// While LBC is not stopped, its webhooks remain unchanged.
+/// Checks whether LBC's webhooks can be relaxed. The webhooks remain unchanged if LBC cannot be stopped.
 fn relax(facts: &Facts, halt: &State) -> State {
     match halt {
         _ if facts.lbc.webhooks.iter().all(|webhooks| webhooks.strict.is_empty()) => State::Done,
@@ -321,7 +321,7 @@ fn relax(facts: &Facts, halt: &State) -> State {
     }
 }
 
-/// Whether no rollout is in progress that only LBC would finish.
+/// Checks that no rollout is in progress. Only LBC could complete a rollout that needs LBC's readiness gates.
 fn quiet(binding: &Binding) -> State {
     if binding.tgb.is_none() {
         return State::Done;
@@ -347,7 +347,7 @@ fn quiet(binding: &Binding) -> State {
     State::Done
 }
 
-/// Whether LBC is stopped.
+/// Checks whether LBC is stopped.
 pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
     let rests = facts.lbc.lease_rests.is_none_or(|rests| rests >= LEASE_RESTS);
     let renewed = || {
@@ -379,7 +379,7 @@ pub fn stop(facts: &Facts, wishes: &Wishes) -> State {
     }
 }
 
-/// Whether Headgate has registered its targets.
+/// Checks whether Headgate has registered all wanted targets.
 fn settle(binding: &Binding, facts: &Facts) -> State {
     let shown = match &facts.headgate.shown {
         Ok(shown) => shown,
@@ -404,7 +404,7 @@ fn settle(binding: &Binding, facts: &Facts) -> State {
     }
 }
 
-/// Whether a living pod has a gate of LBC that would stay closed forever.
+/// Checks whether a running pod has a closed readiness gate of LBC. No controller would open such a readiness gate.
 fn open_gates(binding: &Binding, facts: &Facts) -> State {
     let closed: Vec<&str> = binding.closed_gates().map(|pod| &*pod.facts.key.name).collect();
     if closed.is_empty() {
@@ -416,7 +416,7 @@ fn open_gates(binding: &Binding, facts: &Facts) -> State {
     State::Waits(format!("pod {} is not healthy in the load balancer yet", closed[0]))
 }
 
-/// The pods whose gate may be opened: the load balancer reports them as healthy.
+/// Returns each pod whose readiness gate may be opened: the load balancer reports all targets of the pod as healthy.
 pub fn may_open<'a>(binding: &'a Binding, facts: &'a Facts) -> impl Iterator<Item = &'a super::facts::Pod> {
     let bound = facts.headgate.shown.as_ref().ok().and_then(|shown| bound_of(binding, shown));
     binding.closed_gates().filter(move |pod| {
@@ -431,7 +431,7 @@ fn start(facts: &Facts) -> State {
     due_while(facts.lbc.deployment.as_ref().is_some_and(|deployment| deployment.before.is_some()))
 }
 
-/// Whether LBC's webhooks are restored.
+/// Checks whether LBC's webhooks are restored.
 pub fn restore(facts: &Facts) -> State {
     if facts.lbc.webhooks.iter().all(|webhooks| webhooks.relaxed.is_empty()) {
         return State::Done;

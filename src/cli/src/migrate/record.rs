@@ -1,22 +1,24 @@
-//! The record of a migrated TargetGroupBinding: an annotation on the Service or TargetBinding that binds its target
-//! group now. It shows that this command set the pause, and contains everything for the way back.
+//! The record of a migrated TargetGroupBinding. The record is an annotation on the Service or TargetBinding that now
+//! binds the target group. The record shows that this command paused the binding, and contains all data for the
+//! migration back.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The annotation. Its prefix is not Headgate's, because the controller does not use it.
+/// The name of the annotation. The controller does not use this annotation, so the prefix differs from Headgate's
+/// prefix.
 pub const ANNOTATION: &str = "migrate.headgate.dev/from-lbc";
 
-/// One TargetGroupBinding.
+/// The record of one TargetGroupBinding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its name.
+    /// The name of the TargetGroupBinding.
     pub name: String,
-    /// Everything needed to create it again.
+    /// The object without LBC's own annotations, for creating the object again.
     pub object: Value,
 }
 
-/// Reads the annotation. Empty: nothing was migrated.
+/// Parses the annotation. Empty: no TargetGroupBinding was migrated.
 ///
 /// # Errors
 /// The content is invalid.
@@ -24,7 +26,7 @@ pub fn read(text: Option<&str>) -> Result<Vec<Record>, serde_json::Error> {
     text.map_or_else(|| Ok(Vec::new()), serde_json::from_str)
 }
 
-/// The value of the annotation. `None`: remove the annotation.
+/// Returns the value of the annotation. `None`: the annotation should be removed.
 pub fn written(records: &[Record]) -> Option<String> {
     (!records.is_empty()).then(|| serde_json::json!(records).to_string())
 }

@@ -1,25 +1,25 @@
-//! The steps of a migration, and their state.
+//! The steps of a migration and their states.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-/// A wish of the user.
+/// A choice of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wish {
-    /// Stop LBC, and start it again at the end.
+    /// Stop LBC, and start LBC again at the end.
     StopLbc,
-    /// The user asserts that LBC does not run.
+    /// Trust the user that LBC does not run.
     LbcIsStopped,
-    /// Leave LBC stopped at the end.
+    /// Do not start LBC again at the end.
     LeaveLbcStopped,
-    /// LBC may remove the security group rules that it manages.
+    /// Accept that LBC removes the security group rules that it manages.
     AcceptNetworking,
-    /// LBC may remove targets that are not pods of the Service.
+    /// Accept that LBC deregisters targets that are not pods of the Service.
     LbcMayRemove,
 }
 
-/// The wishes of the user.
+/// All choices of the user.
 pub type Wishes = BTreeSet<Wish>;
 
 /// The action of a step.
@@ -29,9 +29,9 @@ pub enum Action {
     Check,
     /// Write a paused binding for Headgate.
     Write,
-    /// Wait until Headgate shows the binding and has read the target group.
+    /// Wait until Headgate reports the binding and has read the target group.
     Compare,
-    /// Make LBC's webhooks reject nothing while it is stopped.
+    /// Set `failurePolicy: Ignore` on LBC's webhooks while LBC is stopped.
     RelaxWebhooks,
     /// Wait until no pod starts or terminates.
     Quiet,
@@ -41,11 +41,11 @@ pub enum Action {
     TakeFinalizer,
     /// Delete the TargetGroupBinding.
     Delete,
-    /// End Headgate's pause.
+    /// Remove the pause from Headgate's binding.
     Unpause,
-    /// Wait until Headgate has registered its targets.
+    /// Wait until Headgate has registered all wanted targets.
     Settle,
-    /// Open LBC's readiness gates, which LBC does not open any more.
+    /// Open LBC's readiness gates, because LBC no longer opens them.
     OpenGates,
     /// Start LBC.
     StartLbc,
@@ -55,13 +55,13 @@ pub enum Action {
     LbcRuns,
     /// Create the TargetGroupBinding again.
     Create,
-    /// Wait until LBC has reconciled it.
+    /// Wait until LBC has reconciled the TargetGroupBinding.
     Taken,
     /// Pause Headgate.
     Pause,
-    /// Stop Headgate, so that its state can be removed.
+    /// Stop Headgate to remove its state.
     StopHeadgate,
-    /// Delete the TargetLedger, which names Headgate's own targets.
+    /// Delete the TargetLedger, which lists Headgate's own targets.
     Forget,
     /// Remove Headgate's binding.
     Unwrite,
@@ -72,20 +72,20 @@ pub enum Action {
 /// The state of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is done.
+    /// The step is done.
     Done,
-    /// It can start now.
+    /// The step can start now.
     Due,
-    /// It waits for something. Contains what.
+    /// The step waits. Contains the reason.
     Waits(String),
-    /// It cannot start. Contains why, and what to do.
+    /// The step cannot start. Contains the reason, and how to fix it.
     Refused(String),
-    /// An earlier step comes first.
+    /// An earlier step is not done yet.
     Later,
 }
 
 impl State {
-    /// The name of the state.
+    /// Returns the name of the state.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -96,7 +96,7 @@ impl State {
         }
     }
 
-    /// Why it is not done.
+    /// Returns why the step is not done.
     pub fn why(&self) -> Option<&str> {
         match self {
             Self::Waits(why) | Self::Refused(why) => Some(why),
@@ -105,20 +105,17 @@ impl State {
     }
 }
 
-/// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The action.
     pub action: Action,
-    /// The index of the binding in the facts. `None`: all bindings.
+    /// The index of the binding in the facts. `None`: the step applies to all bindings.
     pub binding: Option<usize>,
-    /// The state.
     pub state: State,
-    /// The action, as text.
+    /// The description of the step.
     pub says: String,
 }
 
-/// Orders the steps. A step waits for all earlier steps that are not done, except those with the same action.
+/// Marks each step as `Later` if a step with an earlier action is not done.
 pub fn in_order(mut steps: Vec<Step>) -> Vec<Step> {
     let first = steps.iter().position(|step| step.state != State::Done);
     if let Some(first) = first {
@@ -129,7 +126,7 @@ pub fn in_order(mut steps: Vec<Step>) -> Vec<Step> {
     steps
 }
 
-/// The current steps: those of the first action that is not done.
+/// Returns the current steps: the incomplete steps of the first action that is not done.
 pub fn current(steps: &[Step]) -> impl Iterator<Item = &Step> {
     steps.iter().filter(|step| !matches!(step.state, State::Done | State::Later))
 }

@@ -1,4 +1,4 @@
-//! Tests from facts to steps, and to what happens to each target.
+//! Tests which steps follow from which facts, and which effect the migration has on each target.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -48,7 +48,8 @@ fn service(annotations: &Value) -> Service {
     Service { facts: slim.into_facts().unwrap(), version: "1".into(), is_paused, records: Ok(Vec::new()) }
 }
 
-/// A ready pod `web-N` at `10.0.0.N`. `gate`: whether LBC's gate on it is open; `None`: no gate.
+/// Returns a ready pod `web-N` at `10.0.0.N`. `gate`: whether LBC's readiness gate on the pod is open; `None`: the pod
+/// has no readiness gate.
 fn pod(n: u8, gate: Option<bool>, more: &Value) -> Pod {
     let mut object = json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -97,7 +98,7 @@ fn binding() -> Binding {
     }
 }
 
-/// The binding as the leader shows it.
+/// Returns the binding as the leader reports it.
 fn shown(paused: bool, registered: bool) -> Shown {
     let troubles = if paused { json!([{"reason": "Paused", "message": "so it is"}]) } else { json!([]) };
     let target = |n: u8| {
@@ -111,7 +112,7 @@ fn shown(paused: bool, registered: bool) -> Shown {
     .unwrap()
 }
 
-/// LBC runs and binds, and Headgate runs without a binding.
+/// Returns facts in which LBC runs and binds the Service, and Headgate runs without a binding.
 fn facts() -> Facts {
     Facts {
         lbc: Lbc {
@@ -134,7 +135,7 @@ fn facts() -> Facts {
     }
 }
 
-/// The same after the paused binding was written, and Headgate has read it.
+/// Returns facts after the paused binding was written and Headgate has read it.
 fn written() -> Facts {
     let mut facts = facts();
     facts.bindings[0].told = Told::Paused(Place::Annotation);
@@ -144,7 +145,7 @@ fn written() -> Facts {
     facts
 }
 
-/// The same after LBC was stopped.
+/// Returns facts after LBC was stopped.
 fn stopped() -> Facts {
     let mut facts = written();
     facts.lbc.deployment = Some(Deployment { wanted: 0, pods: 0, ready: 0, before: Some(2) });
@@ -153,7 +154,7 @@ fn stopped() -> Facts {
     facts
 }
 
-/// The same after the TargetGroupBinding was deleted.
+/// Returns facts after the TargetGroupBinding was deleted.
 fn gone() -> Facts {
     let mut facts = stopped();
     facts.bindings[0].tgb = None;
@@ -164,7 +165,7 @@ fn wishes(all: &[Wish]) -> Wishes {
     all.iter().copied().collect()
 }
 
-/// The current action, and the first reason why it is not done.
+/// Returns the current action, the name of its state, and the first reason why the action is not done.
 fn now(steps: &[Step]) -> Option<(Action, &'static str, String)> {
     let step = current(steps).next()?;
     Some((step.action, step.state.word(), step.state.why().unwrap_or_default().to_owned()))
@@ -269,7 +270,7 @@ fn nothing_of_lbcs_is_touched_while_any_lbc_may_run() {
     assert!(why.contains("--lbc-deployment") && why.contains("--lbc-is-stopped"), "{why}");
     assert_eq!(now_over(&unseen, &[Wish::LbcIsStopped]).0, Action::TakeFinalizer);
 
-    // LBC was started again during the migration.
+    // A user started LBC again during the migration.
     let mut again = gone();
     again.bindings[0].tgb = Some(tgb(&json!({"metadata": {"finalizers": []}})));
     again.lbc.deployment = Some(Deployment { wanted: 2, pods: 2, ready: 2, before: Some(2) });
@@ -322,7 +323,7 @@ fn lbc_is_stopped_only_while_no_pod_comes_or_goes() {
         let (action, word, why) = now_over(&facts, &[Wish::StopLbc]);
         assert_eq!((action, word), (Action::Quiet, "waits"));
         assert!(why.contains(part), "{why}");
-        // If LBC is already stopped, the step does not wait for it.
+        // If LBC is already stopped, the migration does not wait for quiet pods.
         facts.lbc = stopped().lbc;
         assert_eq!(now_over(&facts, &[]).0, Action::TakeFinalizer);
     }
@@ -438,7 +439,7 @@ fn without_rights_at_aws_the_leaders_word_counts_and_without_both_nothing_is_sai
     assert!(rows.len() == 2 && rows.iter().all(|row| row.then == Then::Adopted), "{rows:?}");
 }
 
-/// The binding is migrated, LBC runs again, and Headgate is active.
+/// Returns facts after the migration: LBC runs again, and Headgate's binding is active.
 fn moved() -> Facts {
     let mut facts = gone();
     facts.bindings[0].told = Told::InForce(Place::Annotation);

@@ -1,4 +1,4 @@
-//! The plan as text and as JSON.
+//! Formats the plan as text and as JSON.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use super::{
 
 const HEAD: [&str; 5] = ["TARGET", "POD", "AWS SAYS", "THEN", "REASON"];
 
-/// The JSON output. The names of the fields are stable.
+/// The JSON output. The names of its fields are stable.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
@@ -42,7 +42,7 @@ struct ReportedStep {
     why: Option<String>,
 }
 
-/// The report.
+/// Creates the JSON report.
 pub fn report(facts: &Facts, steps: &[Step]) -> Report {
     let shown = facts.headgate.shown.as_ref().ok();
     let bindings = facts.bindings.iter().map(|binding| ReportedBinding {
@@ -64,7 +64,7 @@ pub fn report(facts: &Facts, steps: &[Step]) -> Report {
     Report { bindings: bindings.collect(), steps: steps.collect() }
 }
 
-/// Notes about a binding for the user.
+/// Returns notes about a binding for the user.
 fn notes(binding: &Binding) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(Err(why)) = &binding.group {
@@ -90,14 +90,14 @@ fn notes(binding: &Binding) -> Vec<String> {
     notes
 }
 
-/// The bindings and their targets as text.
+/// Formats the bindings and their targets as text.
 pub fn bindings(facts: &Facts) -> String {
     let shown = facts.headgate.shown.as_ref().ok();
     let mut text = String::new();
     for binding in &facts.bindings {
         let (port, service) = (binding.spec.service_ref.port(), &binding.spec.service_ref.name);
         let is = if binding.tgb.is_some() { "" } else { " (gone)" };
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = writeln!(
             text,
             "TargetGroupBinding {}{is}: Service {service} port {port}, target group {}",
@@ -138,13 +138,13 @@ fn table(rows: &[Row], text: &mut String) {
     }
 }
 
-/// A step on one line, with its number.
+/// Formats a step as one line with its number.
 pub fn line(at: usize, step: &Step) -> String {
     let why = step.state.why().map(|why| format!(": {why}")).unwrap_or_default();
     format!("{:<8} {at:>2}. {}{why}\n", step.state.word(), step.says)
 }
 
-/// All steps.
+/// Formats all steps as text.
 pub fn steps(steps: &[Step]) -> String {
     (1..).zip(steps).map(|(at, step)| line(at, step)).collect()
 }

@@ -1,5 +1,5 @@
-//! The writes, one function each. Each contains the version or UID of the object that was read, so it never overwrites
-//! an unseen change. Each can be repeated.
+//! The write operations of a migration. Each write contains the version or UID of the object that was read, so a write
+//! never overwrites an unseen change. Each write can be repeated.
 
 use anyhow::{Context, bail};
 use headgate::{
@@ -31,14 +31,14 @@ use super::{
 };
 
 const MANAGER: &str = "headgate-migrate";
-/// The timeout for the TargetLedgers.
+/// The timeout of a request for TargetLedgers.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 fn parameters() -> PatchParams {
     PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
 }
 
-/// Writes a paused binding of the target group for Headgate, with a record of the original.
+/// Writes a paused Headgate binding of the target group, and a record of the TargetGroupBinding.
 pub async fn write(client: &Client, binding: &Binding, to: Place) -> anyhow::Result<()> {
     let Some(tgb) = &binding.tgb else { return Ok(()) };
     let record = Record { name: binding.key.name.to_string(), object: tgb.again.clone() };
@@ -48,7 +48,8 @@ pub async fn write(client: &Client, binding: &Binding, to: Place) -> anyhow::Res
     }
 }
 
-/// Writes the annotations of the Service, with or without the binding and its record.
+/// Updates the annotations of the Service. With a record, adds the binding and the record. Without a record, removes
+/// the binding and its record.
 async fn annotate(client: &Client, binding: &Binding, record: Option<Record>) -> anyhow::Result<()> {
     let (namespace, name) = (&binding.key.namespace, &binding.spec.service_ref.name);
     let Some(service) = &binding.service else { bail!("there is no Service {namespace}/{name}") };
@@ -68,7 +69,7 @@ async fn annotate(client: &Client, binding: &Binding, record: Option<Record>) ->
         "headgate.dev/target-groups": (!parts.is_empty()).then(|| parts.join(",")),
         record::ANNOTATION: record::written(&records),
     });
-    // A binding in force is not paused for its record.
+    // Adding a record does not pause an active binding.
     if adds && binding.told == Told::Nothing {
         annotations["headgate.dev/paused"] = "true".into();
     } else if !adds {
@@ -79,7 +80,7 @@ async fn annotate(client: &Client, binding: &Binding, record: Option<Record>) ->
 
 async fn patch_service(client: &Client, binding: &Binding, annotations: Value) -> anyhow::Result<()> {
     let (namespace, name) = (&binding.key.namespace, &binding.spec.service_ref.name);
-    // If two bindings belong to one Service, the first write has changed its version.
+    // If two bindings use the same Service, the first write has already changed the version of the Service.
     let api: Api<Service> = Api::namespaced(client.clone(), namespace);
     let version = binding.service.as_ref().map(|service| service.version.clone());
     let patch = json!({"metadata": {"annotations": annotations, "resourceVersion": version}});
@@ -119,7 +120,7 @@ async fn write_target_binding(client: &Client, binding: &Binding, record: &Recor
     })
 }
 
-/// Begins or ends the pause of Headgate's binding.
+/// Sets or removes the pause of Headgate's binding.
 pub async fn pause(client: &Client, binding: &Binding, is: bool) -> anyhow::Result<()> {
     match binding.told.place() {
         None => Ok(()),
@@ -141,7 +142,7 @@ pub async fn pause(client: &Client, binding: &Binding, is: bool) -> anyhow::Resu
     }
 }
 
-/// Removes Headgate's binding. Headgate must not run.
+/// Removes Headgate's binding. The caller must stop Headgate first.
 pub async fn unwrite(client: &Client, binding: &Binding) -> anyhow::Result<()> {
     if binding.told.place() != Some(Place::TargetBinding) {
         return annotate(client, binding, None).await;
@@ -169,7 +170,7 @@ fn tgbs(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &lbc::kind())
 }
 
-/// Removes LBC's finalizer from this version of the object, and keeps other finalizers.
+/// Removes LBC's finalizer if the object still has this version. Other finalizers remain.
 pub async fn take_finalizer(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
     let others: Vec<&String> = tgb.finalizers.iter().filter(|name| *name != lbc::FINALIZER).collect();
     let patch = json!({"metadata": {"finalizers": others, "resourceVersion": tgb.version}});
@@ -185,7 +186,7 @@ pub async fn take_finalizer(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
     })
 }
 
-/// Deletes this version of the object.
+/// Deletes the object if it still has this version.
 pub async fn delete(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
     let only = Preconditions { uid: Some(tgb.uid.clone()), resource_version: Some(tgb.version.clone()) };
     let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
@@ -201,7 +202,7 @@ pub async fn delete(client: &Client, tgb: &Tgb) -> anyhow::Result<()> {
     }
 }
 
-/// Creates the object again, as it was.
+/// Creates the TargetGroupBinding again from its record.
 pub async fn create(client: &Client, binding: &Binding) -> anyhow::Result<()> {
     let Some(record) = &binding.record else { bail!("there is no record of {}", binding.key) };
     let object: DynamicObject = serde_json::from_value(record.object.clone())?;
@@ -217,7 +218,7 @@ pub async fn create(client: &Client, binding: &Binding) -> anyhow::Result<()> {
     }
 }
 
-/// Opens LBC's gate on the pod with this UID.
+/// Opens LBC's readiness gate on the pod with this UID.
 pub async fn open_gate(client: &Client, binding: &Binding, pod: &Pod) -> anyhow::Result<()> {
     let key = &pod.facts.key;
     let api: Api<KubePod> = Api::namespaced(client.clone(), &key.namespace);
@@ -232,7 +233,7 @@ pub async fn open_gate(client: &Client, binding: &Binding, pod: &Pod) -> anyhow:
     });
     match api.patch_status(&key.name, &parameters(), &Patch::Strategic(&patch)).await {
         Ok(_) => Ok(()),
-        // The pod was deleted, or has another UID.
+        // The pod was deleted or replaced.
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => Ok(()),
         Err(error) => Err(error).with_context(|| {
             format!("cannot open the readiness gate of pod {key}. Grant yourself patch on pods/status")
@@ -240,13 +241,13 @@ pub async fn open_gate(client: &Client, binding: &Binding, pod: &Pod) -> anyhow:
     }
 }
 
-/// Scales a Deployment to 0, and records the number of replicas on it.
+/// Scales a Deployment to 0, and records the number of replicas in an annotation.
 pub async fn stop(client: &Client, namespace: &str, name: &str, wanted: i32) -> anyhow::Result<()> {
     let note = json!({"metadata": {"annotations": {REPLICAS: wanted.to_string()}}});
     scale(client, namespace, name, &note, 0).await
 }
 
-/// Scales it to the recorded number, and removes the record.
+/// Scales a Deployment to the recorded number of replicas, and removes the annotation.
 pub async fn start(client: &Client, namespace: &str, name: &str, before: i32) -> anyhow::Result<()> {
     let said = || {
         format!(
@@ -274,8 +275,8 @@ async fn scale(client: &Client, namespace: &str, name: &str, note: &Value, to: i
     api.patch_scale(name, &parameters(), &to).await.map(|_| ()).with_context(said)
 }
 
-/// Makes both webhook configurations with this name allow requests if the webhook does not answer, and records which
-/// entries did not. Or restores them.
+/// Relaxes or restores both webhook configurations with this name. Relaxing sets `failurePolicy: Ignore` and records
+/// the changed entries in an annotation.
 pub async fn set_webhooks(client: &Client, name: &str, relaxed: bool) -> anyhow::Result<()> {
     for kind in [
         ApiResource::erase::<MutatingWebhookConfiguration>(&()),
@@ -285,13 +286,13 @@ pub async fn set_webhooks(client: &Client, name: &str, relaxed: bool) -> anyhow:
         let api: Api<DynamicObject> = Api::all_with(client.clone(), &kind);
         let Some(object) = api.get_opt(name).await.with_context(said)? else { continue };
         let Some(changed) = changed(object, relaxed) else { continue };
-        // The resourceVersion prevents overwriting a change by another client.
+        // The `resourceVersion` prevents this write from overwriting a change by another client.
         api.replace(name, &PostParams::default(), &changed).await.with_context(said)?;
     }
     Ok(())
 }
 
-/// The changed configuration. `None`: no change is needed.
+/// Returns the changed configuration. `None`: no change is needed.
 fn changed(mut object: DynamicObject, relaxed: bool) -> Option<DynamicObject> {
     let noted = object.annotations().get(STRICT).cloned().unwrap_or_default();
     let mut noted: Vec<String> =
@@ -320,7 +321,8 @@ fn changed(mut object: DynamicObject, relaxed: bool) -> Option<DynamicObject> {
     any.then_some(object)
 }
 
-/// Deletes the TargetLedger of its target group, so that a Headgate that starts has no targets there.
+/// Deletes the TargetLedger of the binding's target group. When Headgate starts again, it has no own targets in the
+/// target group.
 pub async fn forget(client: &Client, namespace: &str, lease: &str, binding: &Binding) -> anyhow::Result<()> {
     let ledgers = Ledgers::new(client.clone(), namespace, lease);
     let said = |failure: headgate_core::Failure| {

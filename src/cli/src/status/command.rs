@@ -1,4 +1,4 @@
-//! `headgate status`: queries the leader and prints, once or repeatedly.
+//! `headgate status`: queries the leader and prints the status once or repeatedly.
 
 use std::{io::Write, time::Duration};
 
@@ -9,26 +9,25 @@ use k8s_openapi::jiff::Timestamp;
 use super::text;
 use crate::{explain::reach::Way, screen::CLEAR};
 
-/// The interval of `--watch`.
+/// The refresh interval of `--watch`.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// The options of `headgate status`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The way to Headgate.
+    /// How to connect to Headgate.
     pub way: Way,
-    /// Print JSON.
+    /// Whether to print JSON.
     pub json: bool,
-    /// Whether to repeat until it is stopped.
+    /// Whether to refresh until the user stops the command.
     pub watch: bool,
-    /// Whether the output is a terminal.
+    /// Whether standard output is a terminal.
     pub is_terminal: bool,
 }
 
 /// Prints the status on `out`.
 ///
 /// # Errors
-/// No replica answers. With `watch`, this is an error only the first time; later it is printed, and the command
+/// No replica answers. With `watch`, only the first query can return an error. The command prints later errors and
 /// retries.
 pub async fn status(options: Options, out: &mut impl Write) -> anyhow::Result<()> {
     let client = options.way.cluster().await?;
@@ -43,7 +42,7 @@ pub async fn status(options: Options, out: &mut impl Write) -> anyhow::Result<()
                 out.write_all(text.as_bytes())?;
             }
             Err(error) if is_first => return Err(error),
-            // While the leader changes, there is no answer for a moment.
+            // During a change of the leader, no replica answers.
             Err(error) => writeln!(out, "{error:#}")?,
         }
         out.flush()?;
@@ -61,7 +60,7 @@ fn printed(answer: &str, options: &Options) -> anyhow::Result<String> {
     if !options.json {
         return Ok(text::render(&status, Timestamp::now()));
     }
-    // With several answers, each is one line.
+    // With `--watch`, each JSON object is one line.
     let json =
         if options.watch { serde_json::to_string(&status) } else { serde_json::to_string_pretty(&status) };
     Ok(json? + "\n")

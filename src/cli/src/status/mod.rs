@@ -1,4 +1,4 @@
-//! `headgate status`: the status that the leader returns, as text.
+//! `headgate status`: prints the status that the leader returns.
 
 pub mod command;
 mod text;

@@ -1,4 +1,4 @@
-//! A status as text for people.
+//! Formats a status as text.
 
 use std::fmt::Write;
 
@@ -8,20 +8,20 @@ use headgate::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::MicroTime, jiff::Timestamp};
 
-/// The states with a column. The others are listed after the columns.
+/// The states that have a column. The last column lists all other states.
 const COLUMNS: [&str; 4] = ["healthy", "initial", "unhealthy", "draining"];
 const SETS: [&str; 7] = ["INGRESSDAEMONSET", "NODES", "UPDATED", "DEGRADED", "PODS", "AVAILABLE", "PROGRESS"];
 const HEAD: [&str; 9] =
     ["TARGET GROUP", "ZONE", "WANTED", "SERVING", "HEALTHY", "INITIAL", "UNHEALTHY", "DRAINING", "ALSO"];
-/// Shown if the status of a set is not about its present generation.
+/// The text for a set whose status does not describe the current generation of the spec.
 const NOBODY: &str = "not processed yet";
-/// At most this many nodes that are being removed or updated are named.
+/// The maximum number of nodes that the text names per list.
 const NODES: usize = 5;
-/// The columns with text. The others contain numbers.
+/// The columns that contain text. All other columns contain numbers.
 const WORDS: [usize; 3] = [0, 1, 8];
 const WORDS_OF_SETS: [usize; 2] = [0, 6];
 
-/// The status as text. Ages are relative to `now`.
+/// Formats the status. Ages are relative to `now`.
 pub fn render(status: &Status, now: Timestamp) -> String {
     let mut text = head(status, now) + &leaving(&status.leaving_nodes);
     let mut rows = vec![HEAD.map(str::to_owned)];
@@ -51,7 +51,7 @@ pub fn render(status: &Status, now: Timestamp) -> String {
     text + &format!("\nAnswered by  {by}\n")
 }
 
-/// The problems, most severe first, and the number of healthy targets.
+/// Lists the problems, most severe first, and then the number of healthy targets.
 fn head(status: &Status, now: Timestamp) -> String {
     let (wanted, serving) = status.wanted();
     let groups = status.target_groups.len();
@@ -66,7 +66,7 @@ fn head(status: &Status, now: Timestamp) -> String {
     for problem in &status.problems {
         let age =
             problem.since.as_ref().map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();
-        // Writing to a String cannot fail.
+        // A write to a String cannot fail.
         let _ = writeln!(text, "{}  {}{age}: {}", problem.reason, problem.about, problem.message);
     }
     text + &counted
@@ -88,7 +88,7 @@ fn set_row(set: &IngressDaemonSet, now: Timestamp) -> [String; 7] {
     ]
 }
 
-/// The updating nodes, longest first.
+/// Lists the updating nodes in the order in which their updates started.
 pub fn turns(turns: &[NodeTurn], now: Timestamp) -> String {
     let mut sorted: Vec<&NodeTurn> = turns.iter().collect();
     sorted.sort_by(|one, other| one.since.0.cmp(&other.since.0).then_with(|| one.node.cmp(&other.node)));
@@ -104,7 +104,7 @@ pub fn turns(turns: &[NodeTurn], now: Timestamp) -> String {
     named.join(", ")
 }
 
-/// The nodes that are being removed, those with most targets first.
+/// Lists the nodes that are being removed. The node with the most targets comes first.
 fn leaving(nodes: &[LeavingNode]) -> String {
     if nodes.is_empty() {
         return String::new();

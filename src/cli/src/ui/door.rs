@@ -1,8 +1,8 @@
-//! Access control for the page of `headgate ui`: only the browser that got the address has access, and no other user of
-//! the machine.
+//! Access control for the page of `headgate ui`. Only the browser that opened the printed address has access. Other
+//! users of the machine have no access.
 //!
-//! The printed address has a token that works once. The browser that uses it gets a cookie. Each later connection must
-//! begin with a request that carries this cookie.
+//! The printed address contains a token that works once. The browser that sends the token gets a cookie. Each later
+//! connection must begin with a request that carries the cookie.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,12 +11,12 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use subtle::ConstantTimeEq;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The longest head of a request, which is the limit of Headgate itself.
+/// The maximum length of a request's head. Headgate itself has the same limit.
 const LONGEST_HEAD: usize = 16 * 1024;
 /// The end of a request's head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// See the module docs.
+/// Access control for the page of `headgate ui`.
 #[derive(Debug)]
 pub struct Door {
     token: Mutex<Option<String>>,
@@ -27,9 +27,9 @@ pub struct Door {
 /// The decision about a connection.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Knock {
-    /// It is allowed.
+    /// The connection is forwarded to Headgate.
     Enters,
-    /// It gets this answer only.
+    /// The browser gets only this answer.
     Answered(String),
 }
 
@@ -53,22 +53,22 @@ fn answer(status: &str, headers: &str, text: &str) -> Knock {
 }
 
 impl Door {
-    /// Access control for the page at this loopback port.
+    /// Creates access control for the page at this loopback port.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The random number generator of the system failed.
     pub fn new(port: u16) -> anyhow::Result<Self> {
         let cookie = format!("headgate-{port}");
         Ok(Self { token: Mutex::new(Some(secret()?)), secret: secret()?, cookie })
     }
 
-    /// The query part of the printed address.
+    /// Returns the query part of the printed address.
     pub fn query(&self) -> String {
         let token = self.token.lock().unwrap_or_else(PoisonError::into_inner);
         token.as_ref().map(|token| format!("?token={token}")).unwrap_or_default()
     }
 
-    /// Decides about a connection by the head of its first request.
+    /// Decides about a connection by the head of the first request.
     pub fn knock(&self, head: &str) -> Knock {
         let mut lines = head.lines();
         let target = lines.next().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
@@ -93,7 +93,8 @@ impl Door {
     }
 }
 
-/// Reads the head of a request, and the bytes after it. `None`: there is no head, or it is too long.
+/// Reads the head of a request and all bytes that arrived with it. `None`: the connection ended before the head did, or
+/// the head is too long.
 pub async fn head(from: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Option<Vec<u8>>> {
     let mut read = Vec::new();
     while !read.windows(END.len()).any(|part| part == END) {

@@ -1,4 +1,4 @@
-//! The targets in Headgate's ledgers: they remain, or are deregistered.
+//! Keeps or deregisters the targets in Headgate's ledgers.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,11 +27,11 @@ use headgate_core::{
 };
 use kube::Client;
 
-/// Calls to AWS that fail temporarily are retried for about two minutes.
+/// The maximum number of retries of an AWS call, which take about two minutes.
 const TRIES: usize = 12;
-/// The timeout of a request to the ledgers.
+/// The timeout of a request for TargetLedgers.
 const LEDGER_PATIENCE: Duration = Duration::from_secs(15);
-/// At most this many targets of a group are listed.
+/// The maximum number of targets that the output names per target group.
 const NAMED: usize = 5;
 
 async fn all(ledgers: &Ledgers, own: &str) -> anyhow::Result<Vec<StoredLedger>> {
@@ -90,8 +90,8 @@ pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow:
     Ok(())
 }
 
-/// Deregisters the targets in the ledgers, and deletes each ledger without remaining targets. Returns the number of
-/// remaining targets.
+/// Deregisters the targets in the ledgers, and deletes each ledger that has no remaining targets. Returns the number of
+/// ledgers that remain.
 pub async fn remove(
     client: &Client,
     ledgers: &Ledgers,
@@ -126,7 +126,7 @@ pub async fn remove(
     Ok(left)
 }
 
-/// The addresses of all visible pods.
+/// Returns the IP addresses of all pods in these namespaces.
 async fn addresses(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<BTreeSet<IpAddr>> {
     let mut all = BTreeSet::new();
     for api in apis::<SlimPod>(client, namespaces) {
@@ -147,7 +147,8 @@ async fn remove_of(
         Err(failure) if failure.class == FailureClass::Gone => return Ok(()),
         Err(failure) => return Err(said(&group, "DescribeTargetHealth", &failure)),
     };
-    // The same rule as in the controller: a healthy target whose address no pod has may belong to another cluster.
+    // The controller has the same rule: if no pod has the IP of a healthy target, the target may belong to another
+    // cluster.
     let is_suspect = |target: &Target| {
         states.get(target) == Some(&HealthState::Healthy) && !addresses.contains(&target.ip)
     };
@@ -182,7 +183,7 @@ fn said(group: &TargetGroupArn, action: &str, failure: &Failure) -> String {
     format!("{action} for {} failed ({}: {}){expected}", group.name(), failure.code, failure.message)
 }
 
-/// Retries a call while it fails temporarily.
+/// Retries an AWS call after temporary failures.
 async fn again<T, F: Future<Output = Result<T, Failure>>>(call: impl Fn() -> F) -> Result<T, Failure> {
     let waits = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))

@@ -1,7 +1,7 @@
-//! Removes the entries of Headgate's webhook configurations. New pods then get no readiness gate that would never open,
-//! and evictions call no webhook.
+//! Removes the entries of Headgate's webhook configurations. New pods then get no readiness gate, which no controller
+//! would open. Evictions then call no webhook.
 //!
-//! The empty objects remain. Their owner, a Helm release or `kubectl apply`, deletes them or fills them again.
+//! The empty configurations remain. The Helm release or manifest that created a configuration can delete or restore it.
 
 use std::io::Write;
 
@@ -18,12 +18,14 @@ use serde_json::json;
 
 /// The suffix of the names of Headgate's entries.
 const OURS: &str = ".headgate.dev";
-/// Another client may write in between.
+/// The maximum number of attempts, because another client may write at the same time.
 const TRIES: usize = 5;
 
-/// Empties both configurations with this name if they belong to Headgate, and prints the result on `out`.
+/// Removes all entries of both configurations with this name if the configurations belong to Headgate, and prints the
+/// result on `out`.
 ///
-/// The chart's Job has no permission to read them. The function then prints that they remain, and does not fail.
+/// The chart's Job has no permission to read webhook configurations. Without the permission, the function prints that
+/// the configuration was not emptied, and returns no error.
 pub async fn empty(client: &Client, name: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let new_pods = |is: &MutatingWebhookConfiguration| {
         is.webhooks.iter().flatten().map(|entry| entry.name.clone()).collect()

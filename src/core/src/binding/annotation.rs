@@ -1,10 +1,11 @@
 //! The annotation `headgate.dev/target-groups` of a Service.
 //!
-//! Its value has the form `web=<target>,websecure=<target>`. The left side is the name or the number of a Service port.
-//! The right side is the ARN or the name of a target group. A Service with one port may use `<target>` alone, and a
-//! port may appear several times. Commas or line breaks separate the parts; a comma after the last part is allowed.
+//! The value has the form `web=<target>,websecure=<target>`. The left side of each part is the name or the number of a
+//! Service port. The right side is the ARN or the name of a target group. A Service with one port may use `<target>`
+//! alone, and a port may appear several times. Commas or line breaks separate the parts; a comma after the last part is
+//! allowed.
 //!
-//! Each part is read separately: a part that cannot be read does not affect the others.
+//! Headgate reads each part separately, so an invalid part does not affect the other parts.
 
 use std::fmt;
 
@@ -38,22 +39,22 @@ pub fn unknown(name: &str) -> String {
     let far = |other: &&str| strsim::osa_distance(name, other);
     let nearest = known().min_by_key(far).filter(|nearest| far(nearest) <= NEAR);
     let instead = match nearest {
-        _ if name == INJECT => "Set it as a label of pods or namespaces.".to_owned(),
+        _ if name == INJECT => "Set the label of this name on pods or namespaces.".to_owned(),
         Some(nearest) => format!("Write {nearest}."),
-        None => "Remove it, or see the list of annotations in the reference.".to_owned(),
+        None => "Remove the annotation, or look up its name in the reference.".to_owned(),
     };
     format!("Unknown annotation {name} has no effect. {instead}")
 }
 
-/// Names that differ in at most this many letters count as typing errors.
+/// A name that differs from a known name in at most this many letters counts as a typing error.
 const NEAR: usize = 4;
 
-/// The ports of a Service that a part may refer to. Several ports may have the same number and different protocols,
-/// because Kubernetes only requires that number and protocol together are unique. Digits are read as a number first,
-/// then as a name.
+/// Finds the ports of a Service that a part may refer to. Several ports may have the same number but different
+/// protocols, because Kubernetes only requires that pairs of number and protocol are unique. Headgate reads digits as a
+/// port number first, then as a name.
 ///
 /// # Errors
-/// Lists the ports of the Service.
+/// No port matches; the error lists the ports of the Service.
 pub fn find<'a>(port: &PortRef, ports: &'a [ServicePort]) -> Result<Vec<&'a ServicePort>, PartError> {
     let named = |name: &str| ports.iter().find(|port| *port.name == *name).into_iter().collect();
     let found: Vec<&ServicePort> = match port {
@@ -100,14 +101,14 @@ pub struct Part {
     pub(crate) group: GroupRef,
 }
 
-/// A part that cannot be used.
+/// An invalid part of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPart {
     /// The text of the part, or its beginning.
     pub(super) text: Box<str>,
-    /// The port, if the left side could be read.
+    /// The port, if the left side is valid.
     pub(super) port: Option<PortRef>,
-    /// Its error.
+    /// The error of the part.
     pub(crate) error: PartError,
 }
 
@@ -120,21 +121,21 @@ impl fmt::Display for BadPart {
     }
 }
 
-/// Why a part of the annotation cannot be used.
+/// Why a part of the annotation is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PartError {
     /// The part is empty.
     #[error("is empty. Write <port>=<target group ARN or name>, such as web=my-group.")]
     Empty,
-    /// Separators of a list in JSON or YAML.
+    /// The part contains separators of a JSON or YAML list.
     #[error(
         "has brackets, braces or quotes. Write <port>=<target group ARN or name>, and commas between several."
     )]
     Quoted,
-    /// `=target`.
+    /// The part has the form `=target`, without a port.
     #[error("has no port before the \"=\". Write <port>=<target group ARN or name>.")]
     EmptyPort,
-    /// `port=`.
+    /// The part has the form `port=`, without a target group.
     #[error("has no target group after the \"=\". Write <port>=<target group ARN or name>.")]
     EmptyTarget,
     /// The right side is not a valid target group.
@@ -143,15 +144,15 @@ pub enum PartError {
     /// The port number is 0 or above 65535.
     #[error("has the port number {port}. Write 1 to 65535, or the name of a Service port.")]
     PortNumber {
-        /// What was written.
+        /// The port number in the part.
         port: Box<str>,
     },
-    /// The Service has no such port.
+    /// The Service does not have the port.
     #[error("names port \"{port}\", which the Service lacks. Name one of: {ports}.")]
     UnknownPort {
-        /// What was written.
+        /// The port in the part.
         port: Box<str>,
-        /// The ports that the Service has.
+        /// The ports of the Service.
         ports: Box<str>,
     },
     /// The part names only a target group, but the Service does not have exactly one port.
@@ -159,7 +160,7 @@ pub enum PartError {
     NoPort {
         /// How many ports the Service has.
         count: usize,
-        /// The ports that the Service has.
+        /// The ports of the Service.
         ports: Box<str>,
     },
     /// The annotation has more parts than Headgate reads.
@@ -175,8 +176,8 @@ pub enum PartError {
 /// Headgate reads at most this many parts.
 pub const MOST_PARTS: usize = limits::PARTS.most;
 
-/// Reads the value of the annotation part by part. Returns at most [`MOST_PARTS`] parts, and one error about the parts
-/// after them.
+/// Parses the value of the annotation part by part. Returns at most [`MOST_PARTS`] parts, and one error if the value
+/// has more parts.
 pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     let mut texts = texts(value);
     let read = |text: &str| {
@@ -192,7 +193,7 @@ pub fn parse(value: &str) -> Vec<Result<Part, BadPart>> {
     parts
 }
 
-/// The parts in the order of the text. If there are none, one empty part.
+/// Returns the parts in the order of the text, or one empty part if the text has no parts.
 pub fn texts(value: &str) -> impl Iterator<Item = &str> {
     let mut parts = value.split([',', '\n']).map(str::trim).filter(|part| !part.is_empty()).peekable();
     let none = parts.peek().is_none().then_some("");
@@ -206,7 +207,7 @@ fn parse_part(text: &str, read: &mut Option<PortRef>) -> Result<Part, PartError>
     if text.contains(['[', ']', '{', '}', '"', '\'', '`']) {
         return Err(PartError::Quoted);
     }
-    // In a plain `tag:key=value`, the "=" does not end a port.
+    // In `tag:key=value` without a port, the "=" belongs to the tag.
     let (port, target) = match text.split_once('=') {
         Some((port, target)) if !port.starts_with("tag:") => (Some(port.trim()), target.trim()),
         _ => (None, text),
@@ -251,7 +252,7 @@ mod tests {
         for (slip, expected) in [
             ("headgate.dev/target-group", "Write headgate.dev/target-groups."),
             ("headgate.dev/hodl", "Write headgate.dev/hold."),
-            ("headgate.dev/inject", "Set it as a label of pods or namespaces."),
+            ("headgate.dev/inject", "Set the label of this name on pods or namespaces."),
             ("headgate.dev/something-else", "Remove it"),
         ] {
             let said = unknown(slip);

@@ -1,9 +1,9 @@
-//! The one rule that decides whether a namespace may bind a target group, with and without grants.
+//! The rule that decides whether a namespace may bind a target group, with and without grants.
 //!
 //! ```text
-//!  a grant names the group ──► allowed: its namespaces, and those of every other grant that names the group
+//!  a grant names the group ──► allowed: the namespaces of all grants that name the group
 //!  no grant ─── required ────► allowed: none
-//!            └─ optional ────► allowed: namespaces with targets in the group; if there are none, the first one
+//!            └─ optional ────► allowed: namespaces with targets in the group, or the first to register a target
 //! ```
 
 use std::sync::Arc;
@@ -21,17 +21,17 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// No grants.
+    /// Creates the rule without any grants.
     pub const fn new(required: bool) -> Self {
         Self { all: Vec::new(), required }
     }
 
-    /// Whether a namespace may bind only what a grant names.
+    /// Whether a namespace may bind only target groups that a grant names.
     pub const fn is_required(&self) -> bool {
         self.required
     }
 
-    /// Replaces all grants. Returns whether they changed.
+    /// Replaces all grants, and returns whether the grants changed.
     pub fn set(&mut self, all: Vec<GrantFacts>) -> bool {
         let changed = self.all != all;
         self.all = all;
@@ -46,7 +46,7 @@ impl Grants {
     /// Checks whether `namespace` may bind `group`. `holders` are the namespaces that have targets in the group.
     ///
     /// # Errors
-    /// Why the namespace may not bind the group, and what would allow it.
+    /// Why the namespace is not allowed to bind the group, and how to allow the binding.
     pub fn rule(
         &self,
         namespace: &str,
@@ -64,10 +64,10 @@ impl Grants {
         Ok(Permit { exclusive: own.any(|grant| grant.exclusive), shared: false })
     }
 
-    /// Checks whether `namespace` may bind the target group that `reference` may turn out to name.
+    /// Checks whether a look-up of `reference` could find a target group that `namespace` may bind.
     ///
     /// # Errors
-    /// Why no result of the look-up would allow it.
+    /// The reason why no look-up result would allow the binding.
     pub fn could(&self, namespace: &str, reference: &GroupRef) -> Result<(), Refusal> {
         let names = |grant: &&GrantFacts| grant.groups.iter().any(|pattern| pattern.may_match(reference));
         let naming: Vec<&GrantFacts> = self.all.iter().filter(names).collect();

@@ -1,10 +1,9 @@
-//! Which target groups the ports of a Service are bound to, and which bindings remain in force if the text is wrong.
+//! The rules that bind the ports of a Service to target groups, and that keep bindings active if the text is invalid.
 //!
-//! * **Owns** no state. It contains the rules that read an annotation or a TargetBinding that a user wrote, and that
-//!   decide which bindings are in force.
-//! * **Guarantees.** A part with an error does not affect the other parts. The binding that was valid before remains in
-//!   force for its port.
-//! * **Assumes** that the caller passes the bindings in force, and the target group that each name refers to.
+//! * **Owns** no state. The rules read an annotation or a user's TargetBinding, and decide which bindings are active.
+//! * **Guarantees.** An invalid part does not affect the other parts. The previous valid binding of the part's port
+//!   remains active.
+//! * **Assumes** that the caller passes the active bindings, and the target group that each name refers to.
 
 pub mod annotation;
 pub mod grants;
@@ -23,13 +22,13 @@ use crate::{
     },
 };
 
-/// Decides which bindings of `origin`, read as `service`, are in force. `before` are those that were in force until
-/// now.
+/// Decides which bindings of `origin`, in the form of `service`, are active. `before` is the previous result.
 ///
-/// A part may be invalid, or name an unknown port or a target group that cannot be found or used. Such a part does not
-/// affect the other parts, and the binding for its port or target group remains in force. A typing error therefore
-/// deregisters no pod. A binding that the text no longer names ends, also if another part is invalid. If every part is
-/// invalid, nothing changes. Removing the annotation ends all bindings.
+/// A part may be invalid, or name an unknown port or a target group that cannot be found or used. An unusable part does
+/// not affect the other parts, and the previous binding for its port or target group remains active. A typing error
+/// therefore deregisters no pod. If the text no longer contains a binding, Headgate removes the binding, even if
+/// another part is invalid. If every part is invalid, no binding changes. Without the annotation, Headgate removes all
+/// bindings.
 pub fn settle(
     origin: &Origin,
     service: &ServiceFacts,
@@ -49,7 +48,7 @@ pub fn settle(
     settled.problems.extend(beyond.map(|excess| Problem::of_all(Reason::LimitExceeded, excess.to_string())));
 
     let mut selector = Arc::new(service.selector.clone());
-    // If the selector of a Service is removed, Kubernetes also leaves its endpoints unchanged.
+    // When a user removes the selector of a Service, Kubernetes also leaves the endpoints unchanged.
     let admits = !service.is_external && (!selector.is_empty() || exceeds(&limits::SELECTOR));
     if service.is_external || selector.is_empty() {
         let last = before.bindings.values().next().map(|binding| binding.selector.clone());
@@ -93,7 +92,7 @@ pub fn settle(
                 (cause, said.into_string())
             }
             Resolution::Found(group) => {
-                // If two ports have the same number, use those whose protocol the target group can take.
+                // If several ports have the same number, use the ports with a protocol that the target group supports.
                 let (served, not): (Vec<&ServicePort>, Vec<_>) =
                     found.iter().partition(|port| group.serves(port.protocol).is_ok());
                 if let Some(unsupported) = not.first().and_then(|port| group.serves(port.protocol).err())
@@ -105,7 +104,7 @@ pub fn settle(
                         let port_name = port.to_string().into();
                         let key =
                             BindingKey { origin: origin.clone(), port: port_name, group: group.arn.clone() };
-                        // The targets of this binding do not change if the port of the Service does.
+                        // If the Service selects no pods, a changed Service port does not change the existing targets.
                         let stays = before.bindings.get(&key).filter(|_| !admits);
                         let binding = Binding {
                             key: key.clone(),
@@ -126,7 +125,7 @@ pub fn settle(
             }
         };
         let labels: Vec<Arc<str>> = found.iter().map(|port| port.to_string().into()).collect();
-        // Use the same text as when the target group is known, so that users get one Event and not two.
+        // The text is identical before and after the look-up of the target group, so that users get only one Event.
         let of_port = cause != Cause::NotGranted;
         let said = if of_port { format!("Port {}: {said}", labels.join(", ")) } else { said };
         settled.problems.push(Problem::of_ports(labels.clone(), cause.reason(), said));
@@ -144,7 +143,7 @@ pub fn settle(
         if stays && !settled.bindings.contains_key(key) {
             settled.references.insert(binding.reference.clone());
             let mut binding = Binding { selector: selector.clone(), policy, admits, ..binding.clone() };
-            // A target group that was deleted and created again has another ARN.
+            // A target group that was deleted and created again has a new ARN.
             if let Resolution::Found(group) = resolve(&binding.reference) {
                 (binding.key.group, binding.least_healthy) = (group.arn.clone(), group.least_healthy);
             }
@@ -154,7 +153,7 @@ pub fn settle(
     settled
 }
 
-/// Whether a part with an error may refer to this binding: it names the port or the target group, or nearly.
+/// Whether an invalid part may refer to this binding, because the part resembles the binding's port or target group.
 fn may_mean(text: &str, binding: &Binding) -> bool {
     let (reference, port) = (binding.reference.to_string(), binding.port.port.to_string());
     let is_near = |text: &str, name: &str| {
@@ -166,7 +165,7 @@ fn may_mean(text: &str, binding: &Binding) -> bool {
     is_port(left.trim()) || text.contains(&*reference) || is_near(right.trim(), &reference)
 }
 
-/// The report about a Service that selects no pods. `had`: whether it selected pods before.
+/// The report about a Service that selects no pods. `had` is true if the Service selected pods before.
 fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     let what = match origin {
         Origin::Service(_) => TARGET_GROUPS,
@@ -181,7 +180,7 @@ fn no_selector(origin: &Origin, is_external: bool, had: bool) -> Problem {
     Problem::of_all(Reason::InvalidBinding, format!("{what}: {why}{then}."))
 }
 
-/// The report about an invalid part, in the terms of the object that contains it.
+/// The report about an invalid part, in the terms of the object that contains the part.
 fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     match (origin, &bad.error) {
         (Origin::Service(_), _) => (Reason::InvalidBinding, bad.to_string()),
@@ -196,10 +195,10 @@ fn unreadable(origin: &Origin, bad: &BadPart) -> (Reason, String) {
     }
 }
 
-/// A part, and the ports of the Service that it may refer to.
+/// A part with the Service ports that the part may refer to.
 type Found<'a> = Result<(Part, Vec<&'a ServicePort>), BadPart>;
 
-/// The parts of the annotation in the order of the text, each with the ports of the Service that it may refer to.
+/// The parts of the annotation in the order of the text, each with the Service ports that the part may refer to.
 fn read<'a, 'b>(value: &'b str, ports: &'a [ServicePort]) -> Vec<(&'b str, Found<'a>)> {
     let find = |(part, text): (Part, &str)| match annotation::find(&part.port, ports) {
         Ok(ports) => Ok((part, ports)),
@@ -209,7 +208,7 @@ fn read<'a, 'b>(value: &'b str, ports: &'a [ServicePort]) -> Vec<(&'b str, Found
     all.map(|(text, part)| (text, part.and_then(|part| find((part, text))))).collect()
 }
 
-/// The labels that bindings of this port may have. Empty if the port may be any port.
+/// The port labels that bindings for this reference may have. The list is empty if the reference fits any port.
 fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
     match port {
         PortRef::Only => Vec::new(),
@@ -221,17 +220,18 @@ fn labels(port: &PortRef, ports: &[ServicePort]) -> Vec<Arc<str>> {
     }
 }
 
-/// Reads a TargetBinding that a user wrote like a Service whose annotation binds one port.
+/// Converts a TargetBinding that a user wrote to a Service whose annotation binds one port.
 ///
-/// The same rules apply to invalid content, to the look-up of the target group, and to deregistration. `named` is the
-/// Service that the TargetBinding names, if it is known. Other errors are reported.
+/// TargetBindings therefore follow the rules of Services for invalid content, target group look-ups and deregistration.
+/// `named` is the Service that the TargetBinding names, if Headgate knows the Service. The function also returns a
+/// report about any other error.
 pub fn read_written(
     binding: &BindingFacts,
     named: Option<&ServiceFacts>,
 ) -> (ServiceFacts, Option<(Reason, String)>) {
     let (key, uid) = (binding.key.clone(), binding.uid.clone());
     let policy = binding.policy.clone();
-    // The TargetBinding does not use the Service's annotation, so an annotation that is too long does not matter.
+    // The TargetBinding does not use the Service's annotation, so the length of the annotation does not matter.
     let beyond = named.map_or(&[][..], |service| &service.beyond).iter();
     let beyond = beyond.copied().filter(|excess| *excess.limit != limits::TARGET_GROUPS).collect();
     let is_external = named.is_some_and(|service| service.is_external);
@@ -337,14 +337,14 @@ mod tests {
     #[test]
     fn what_was_valid_before_stays_in_force_for_the_port_and_the_target_group_of_a_bad_part() {
         for bad in [
-            "websecure=",        // cannot be read
-            "websecure=no_name", // cannot be a name
-            "websecure=unknown", // AWS does not know it
-            "websecure=later",   // AWS has not answered yet
-            "443=",              // the port by its number
-            "wbsecure=green",    // a port that the Service does not have
-            "'websecure=green'", // in quotes
-            "green",             // a target group without a port
+            "websecure=",        // the target group is missing
+            "websecure=no_name", // the name is invalid
+            "websecure=unknown", // AWS does not find the target group
+            "websecure=later",   // AWS has not answered the look-up yet
+            "443=",              // the part has a port number but no target group
+            "wbsecure=green",    // the Service does not have the port
+            "'websecure=green'", // the part has quotes
+            "green",             // the part has no port
         ] {
             let settled =
                 settle_after(&two_ports("web=blue,websecure=green"), &two_ports(&format!("web=red,{bad}")));
@@ -361,7 +361,7 @@ mod tests {
             ("web=red,oops", &["web=red"]),
             ("web=red,other=", &["web=red"]),
             ("web=,", &["web=blue"]),
-            // None of these parts can be read, so each of them may refer to any port.
+            // All parts are invalid, so each part may refer to any port.
             ("oops", &["web=blue", "websecure=green"]),
             (",", &["web=blue", "websecure=green"]),
             ("[\"web=red\", \"api=x\"]", &["web=blue", "websecure=green"]),

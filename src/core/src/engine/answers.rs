@@ -1,4 +1,4 @@
-//! Handles the answers to requests: what each answer changes, and what the engine does next.
+//! Handles the answers to requests, and the consequences of each answer.
 
 use std::collections::BTreeSet;
 
@@ -99,7 +99,7 @@ impl Engine {
                     (TargetStep::Deregistered, TargetStep::NotDeregistered),
                 );
                 self.touch_evictions(eviction::Touched::Group(&arn), now);
-                // The group may be shared by now.
+                // The group may have become shared.
                 self.spare_foreign_targets(std::slice::from_ref(&arn));
                 self.refused(&arn, action, &items, failure.as_ref());
                 self.touch(&arn);
@@ -107,8 +107,8 @@ impl Engine {
         }
     }
 
-    /// Records in the journal whether AWS has accepted the call about these targets. Records a repeated failure
-    /// increasingly rarely.
+    /// Records in the journal whether AWS has accepted the call about these targets. Repeated failures are recorded at
+    /// growing intervals.
     fn answered_for(
         &mut self,
         arn: &TargetGroupArn,
@@ -123,7 +123,7 @@ impl Engine {
         }
     }
 
-    /// Handles the result of a read of this group's targets.
+    /// Handles the answer of `DescribeTargetHealth` for this group.
     fn on_read(&mut self, arn: &TargetGroupArn, states: Vec<(Target, Health)>, now: Moment) {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
@@ -162,7 +162,8 @@ impl Engine {
         self.reports.touch_group(arn);
     }
 
-    /// Keeps what AWS rejects in a group, and reports it on the bound Services until it has passed.
+    /// Records calls that AWS rejects in a group, and reports the rejections on the bound Services until the calls
+    /// succeed.
     pub(super) fn refused(
         &mut self,
         arn: &TargetGroupArn,

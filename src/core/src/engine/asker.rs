@@ -1,25 +1,25 @@
-//! Which part of the engine sent a request.
+//! The part of the engine that sent a request.
 
 use crate::{
     lanes::Ticket,
     model::{Call, ObjectKey, TargetGroupArn},
 };
 
-/// The part that sent a request and gets the answer.
+/// The part of the engine that sent a request and receives the answer.
 #[derive(Clone, Debug)]
 pub enum Asker {
-    /// A call about a target group, or a look-up of target groups, and the rate-limit ticket that it used.
+    /// A call about a target group, or a look-up of target groups, and the rate-limit ticket of the call.
     Call(Call, Ticket),
-    /// The load of all ledgers, by a new leader or a standby.
+    /// A request for all ledgers, by a new leader or a standby.
     Ledgers,
-    /// The read of this target group's ledger.
+    /// A read of this target group's ledger.
     ReadLedger(TargetGroupArn),
-    /// The write of this target group's ledger.
+    /// A write of this target group's ledger.
     WriteLedger(TargetGroupArn),
     /// The deletion of this target group's ledger.
     DeleteLedger(TargetGroupArn),
-    /// The write of this pod's readiness gate.
+    /// A write to this pod's readiness gate.
     Gate(ObjectKey),
-    /// The evictions: about a pod that is or should be deregistered early, or a node that is about to be removed.
+    /// A request of the eviction module, about a pod that may be evicted or a node that will be removed.
     Eviction,
 }

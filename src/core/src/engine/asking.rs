@@ -1,4 +1,4 @@
-//! Questions about pods that do not exist yet.
+//! Answers for the webhook about pods that do not exist yet.
 
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use crate::{
     },
 };
 
-/// Headgate regards new pods as excluded only after this time without changes: the bindings of the namespace are the
-/// same, and pods of the workload exist without a binding. Objects that are applied together arrive one after the
-/// other.
+/// The time without changes after which Headgate treats new pods as excluded. In this time, the bindings of the
+/// namespace have not changed, and the workload had pods without a binding. Users often apply related objects one after
+/// another, so a shorter time is not reliable.
 const SETTLED: Duration = Duration::from_secs(30);
 
 impl Engine {
-    /// The bindings that would select a new pod of `namespace` with these labels and named ports. Changes nothing.
+    /// Returns the bindings that would select a new pod of `namespace` with these labels and named ports. The method
+    /// changes no state.
     pub fn would_bind(&self, namespace: &str, labels: &Labels, ports: &[NamedPort], now: Moment) -> Known {
         if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
             return Known::NotServed;
@@ -50,7 +51,8 @@ impl Engine {
         self.term.is_synced() && self.known.creations.ask(owner, now)
     }
 
-    /// Whether a namespace excludes pods with these labels. The caller knows that no binding selects them.
+    /// Whether a namespace excludes pods with these labels. The caller must have checked that no binding selects such
+    /// pods.
     fn is_excluded(&self, namespace: &str, labels: &Labels, now: Moment) -> bool {
         let is_old = |since: Option<Moment>| since.is_some_and(|since| now.since(since) >= SETTLED);
         is_old(self.known.index.bindings().changed_at(namespace))

@@ -1,5 +1,5 @@
-//! Evictions: how a replica answers a request, and how the leader deregisters a pod before its eviction. Also what
-//! happens to the targets of pods whose nodes are about to be removed.
+//! Evictions: how a replica answers a request, and how the leader deregisters a pod before its eviction. This module
+//! also handles the targets of pods whose nodes will be removed.
 
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ fn around<'a>(
 }
 
 impl Engine {
-    /// The evictions (the leader's, if this replica leads), the outbox, and what the other modules know.
+    /// The evictions, the outbox, and the data of the other modules. If this replica is the leader, the method returns
+    /// the leader's evictions.
     pub(super) fn evictions(&mut self, now: Moment) -> (&mut Evictions, &mut Outbox, Surroundings<'_>) {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, out, groups, settings, .. } = self;
@@ -44,12 +45,12 @@ impl Engine {
         (evictions, out, around((index, services, nodes), groups, settings, leads, now))
     }
 
-    /// The same evictions, read-only.
+    /// The current evictions, read-only.
     pub(super) fn evictions_known(&self) -> &Evictions {
         self.leader.as_ref().map_or(&self.known.evictions, |leader| &leader.evictions)
     }
 
-    /// Tells the evictions that something has happened that matters to pods that are or may be deregistered early.
+    /// Notifies the evictions of an event.
     pub(super) fn touch_evictions(&mut self, touched: Touched<'_>, now: Moment) {
         self.known.evictions.touch(touched, now);
         if let Some(leader) = &mut self.leader {
@@ -57,7 +58,7 @@ impl Engine {
         }
     }
 
-    /// Passes news from the watch of pods to the evictions, before the index gets it: see [`Evictions::saw`].
+    /// Passes a change from the watch of pods to [`Evictions::saw`] before the index handles the change.
     pub(super) fn evictions_see(&mut self, change: &Change<PodFacts>, now: Moment) -> Vec<Late> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, groups, settings, .. } = self;
@@ -67,7 +68,7 @@ impl Engine {
         leader.as_mut().map_or(late, |leader| leader.evictions.saw(change, &around(leads)))
     }
 
-    /// Tells the evictions that the index or the nodes have changed: see [`Evictions::follow`].
+    /// Passes a change of the index or of the nodes to [`Evictions::follow`].
     fn consequences(&mut self, what: Followed<'_>, now: Moment) -> Vec<Consequence> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known, leader, groups, settings, .. } = self;
@@ -77,7 +78,7 @@ impl Engine {
         leader.as_mut().map_or(consequences, |leader| leader.evictions.follow(what, &around(leads)))
     }
 
-    /// The answer to a request to evict a pod. Changes nothing.
+    /// The answer to a request to evict a pod. The method changes no state.
     pub fn may_evict(&self, pod: &ObjectKey, request: &Request, now: Moment) -> Ruling {
         if !self.term.is_synced() {
             return Ruling::Pass(Cause::BindingsUnknown);
@@ -92,14 +93,14 @@ impl Engine {
         self.around(now).answer(self.evictions_known(), facts, request)
     }
 
-    /// What the other modules know.
+    /// The data of the other modules, for the evictions.
     pub(super) fn around(&self, now: Moment) -> Surroundings<'_> {
         let leads = self.acts() && !self.settings.read_only;
         let Self { known: Knowledge { index, services, nodes, .. }, groups, settings, .. } = self;
         around((index, services, nodes), groups, settings, leads, now)
     }
 
-    /// The nodes that are about to be removed, or were deleted while they have pods, and the fate of each.
+    /// The nodes that will be removed, or that were deleted and still have pods, with the fate of each node.
     pub fn nodes_that_go(&self) -> impl Iterator<Item = (&Arc<str>, Fate)> {
         self.known.nodes.going().map(|(node, signal)| (node, signal.fate))
     }
@@ -108,12 +109,13 @@ impl Engine {
         self.settings.started + now.elapsed()
     }
 
-    /// Handles news from the watch of nodes.
+    /// Handles a change from the watch of nodes.
     pub(super) fn on_node(&mut self, change: Change<NodeFacts>, seen: Moment, now: Moment) {
         let wall = self.wall(now);
         if let Some(nodes) = self.known.nodes.apply(change, seen, wall) {
             self.record_nodes(&nodes);
-            // Zones and the owner of an address depend on nodes. A node that was just listed may be known to remain.
+            // Zones and the owners of addresses depend on nodes. After the initial list, Headgate may also know that a
+            // node remains.
             self.touch_evictions(Touched::All, now);
             self.evictions_follow(Followed::Nodes(&nodes), seen, now);
         }
@@ -121,8 +123,7 @@ impl Engine {
         self.nodes_turn(seen, now);
     }
 
-    /// Tells the index which nodes have become ready, lost or deleted. The index then decides which pods own their
-    /// addresses.
+    /// Passes changes in the presence of nodes to the index, which then decides again which pod has which address.
     fn nodes_turn(&mut self, seen: Moment, now: Moment) {
         for (node, presence) in self.known.nodes.take_turned() {
             let changes = self.known.index.apply(Said::Node(node, presence), seen);
@@ -130,7 +131,7 @@ impl Engine {
         }
     }
 
-    /// Time has passed: believes the reported deletions of nodes that nothing has contradicted.
+    /// Accepts the reported deletions of nodes that no list has contradicted within the timeout.
     pub(super) fn nodes_pass(&mut self, now: Moment) {
         let wall = self.wall(now);
         let gone = self.known.nodes.pass(now, wall);
@@ -142,7 +143,7 @@ impl Engine {
         self.nodes_turn(now, now);
     }
 
-    /// The index or the nodes have changed. Carries out what follows for pods whose nodes are about to be removed, or
+    /// Handles the consequences of a change of the index or of the nodes, for pods whose nodes will be removed or
     /// remain.
     pub(super) fn evictions_follow(&mut self, what: Followed<'_>, seen: Moment, now: Moment) {
         let acts = self.acts();
@@ -171,7 +172,7 @@ impl Engine {
         }
     }
 
-    /// Sends the requests that are due about pods that are or should be deregistered early.
+    /// Sends the requests about evictions that are due.
     pub(super) fn mind_evictions(&mut self, now: Moment) {
         let is_due = self.evictions_known().next_due().is_some_and(|due| due <= now);
         if !is_due || !self.acts() || self.settings.read_only {
@@ -189,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// Handles the answer to a request about a pod that is or should be deregistered early.
+    /// Handles the answer to a request about an eviction.
     pub(super) fn on_eviction_answered(
         &mut self,
         id: RequestId,

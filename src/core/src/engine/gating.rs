@@ -1,4 +1,4 @@
-//! Readiness gates: when to judge which pod, by which facts, and what to write.
+//! Readiness gates: when to evaluate the gate of each pod, which facts to use, and what to write.
 
 use crate::{
     engine::asker::Asker,
@@ -43,7 +43,7 @@ fn gate_case<'a>(
     })
 }
 
-/// The state of a pod in a target group. `target`: its target there, or why it has none.
+/// The state of a pod in a target group. `target`: the pod's target in the group, or why the pod has no target.
 fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<Target, Cause>) -> Stands {
     let uid = &pod.uid;
     let target = match target {
@@ -55,7 +55,7 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
         (Some(owner), _) if owner != uid && pod.host_network => {
             Stands::NoTarget(Cause::WaitsForHostNetworkPod)
         }
-        // The pod that had the address before still owns the target. The news about it is on its way.
+        // The previous pod at the address still owns the target. An event will report the change soon.
         (Some(owner), _) if owner != uid => Stands::Unregistered,
         (Some(_), Some(_)) if group.registrations().is_told_by(&target, uid) => {
             group.observation().health(&target).map_or(Stands::Unread(None), Stands::Read)
@@ -66,15 +66,15 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
     }
 }
 
-/// Since when AWS has accepted a target, if it has answered no read since then. That the group does not exist is also
-/// an answer.
+/// The time at which AWS accepted a target, if no `DescribeTargetHealth` call has been answered since. An answer that
+/// the group does not exist also counts.
 fn unread(group: &Group, target: &Target, uid: &Uid) -> Option<Unread> {
     let since = group.registrations().unread_since(target, uid).filter(|_| !group.is_missing())?;
     Some(Unread { since, tried: group.observation().has_failed_since(since) })
 }
 
 impl Engine {
-    /// Passes news from the watch of pods to the gates, before the index gets it.
+    /// Passes a change from the watch of pods to the gates before the index handles the change.
     pub(super) fn gates_see(&mut self, change: &Change<PodFacts>, now: Moment) {
         let pods = match change {
             Change::Applied(pod) => std::slice::from_ref(pod),
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Tells the gates that something has happened that may matter to them.
+    /// Notifies the gates of an event.
     pub(super) fn touch_gates(&mut self, what: Touched<'_>, now: Moment) {
         self.known.gates.touch(what, now);
         if let Some(leader) = &mut self.leader {
@@ -110,8 +110,8 @@ impl Engine {
         }
     }
 
-    /// The containers of this pod have become ready. Its targets may become healthy soon, so Headgate reads the groups
-    /// in which they are not healthy yet.
+    /// Reads the health of the pod's targets soon, because the containers of the pod have become ready. Groups in which
+    /// the pod's targets are already healthy are not read.
     fn may_become_healthy(&mut self, pod: &ObjectKey, now: Moment) {
         for (binding, target) in self.known.index.pods().bound(pod) {
             let (Ok(target), arn) = (target, &binding.key.group) else { continue };
@@ -125,8 +125,8 @@ impl Engine {
         }
     }
 
-    /// Closes the gates of pods whose targets will be registered again. Headgate registers the targets when the gate is
-    /// closed, or cannot be closed.
+    /// Closes the gates of pods whose targets will be registered again. Headgate registers a target when the gate of
+    /// its pod is closed or cannot be closed.
     pub(super) fn close_gates(&mut self, now: Moment) {
         let put_backs = self.groups.calls(now).put_backs();
         let Some(leader) = &mut self.leader else { return };
@@ -139,7 +139,7 @@ impl Engine {
         }
     }
 
-    /// Judges the gates of the pods that have changes, and sends the writes that are due.
+    /// Evaluates the gates of pods with changes, and sends the writes that are due.
     pub(super) fn mind_gates(&mut self, now: Moment) {
         if self.settings.read_only || !self.acts() {
             return;
@@ -164,7 +164,7 @@ impl Engine {
         self.carry_out(due, now);
     }
 
-    /// Carries out what is due for the gates.
+    /// Performs the actions that are due for the gates.
     fn carry_out(&mut self, due: Vec<Due>, now: Moment) {
         for due in due {
             match due {

@@ -1,5 +1,5 @@
-//! Pods whose deletion this replica has seen. A ledger entry that still names one belongs to Headgate, and can be
-//! removed at once.
+//! Pods whose deletion this replica has seen. If a ledger entry still names a deleted pod, Headgate can deregister the
+//! target immediately.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,10 +8,11 @@ use crate::{
     model::{Moment, Owner},
 };
 
-/// Longer than it takes another replica to take over from any leader.
+/// The retention time of a record. The retention time exceeds the time that a replica needs to take over from any
+/// leader.
 const KEPT: std::time::Duration = std::time::Duration::from_secs(15 * 60);
 
-/// See the module.
+/// The deleted pods. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Gone {
     all: BTreeMap<PodMark, Owner>,
@@ -31,7 +32,7 @@ impl Gone {
         }
     }
 
-    /// The pod with this [`PodMark`], if it was deleted.
+    /// Returns the pod with this [`PodMark`] if the pod was deleted.
     pub fn of(&self, mark: PodMark) -> Option<&Owner> {
         self.all.get(&mark)
     }

@@ -1,4 +1,4 @@
-//! Tells the target groups about their bindings, and does what follows.
+//! Passes bindings to the target groups, and handles the consequences.
 
 use crate::{
     engine::{Effect, Engine},
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Determines again what Headgate may do in this group.
+    /// Updates which actions Headgate may take in this group.
     pub(super) fn govern(&mut self, arn: &TargetGroupArn, now: Moment) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let bound: Vec<_> = self.known.index.bindings().of_group(arn).collect();
@@ -25,8 +25,8 @@ impl Engine {
         }
     }
 
-    /// Whether only Headgate may use this group, and no other binding can change that. A deleted Service keeps its own
-    /// targets for a while, but no longer decides about foreign ones.
+    /// Whether only Headgate may use this group, and no unresolved binding can end its exclusive use. A deleted Service
+    /// keeps its own targets for a while, but no longer decides about foreign targets.
     pub(super) fn is_exclusive(&self, arn: &TargetGroupArn) -> bool {
         let origins = self.known.services.origins();
         let mut bound = self.known.index.bindings().of_group(arn).map(|binding| &binding.key.origin);
@@ -35,7 +35,7 @@ impl Engine {
                 .all(|origin| !origins.doubtful(&origin.key().namespace) && origins.end_of(origin).is_none())
     }
 
-    /// Cancels the unsent removals of foreign targets in groups whose exclusive use has become doubtful.
+    /// Cancels unsent deregistrations of foreign targets in groups that may no longer be exclusive.
     pub(super) fn spare_foreign_targets(&mut self, arns: &[TargetGroupArn]) {
         for arn in arns {
             let doubtful = !self.is_exclusive(arn);
@@ -45,7 +45,7 @@ impl Engine {
         }
     }
 
-    /// A read has shown the content of this group. If only Headgate may use the group, its foreign targets are removed.
+    /// Deregisters the foreign targets of an exclusive group after AWS has listed the targets of the group.
     pub(super) fn expel_foreign_targets(&mut self, arn: &TargetGroupArn, now: Moment) {
         if !self.is_exclusive(arn) {
             return;
@@ -57,8 +57,8 @@ impl Engine {
         }
     }
 
-    /// Lets groups sleep if nothing is due in them, and reports the news of the others: planned calls of paused groups,
-    /// held removals, and registrations that exceed a quota.
+    /// Lets idle groups sleep, and reports changes of all other groups: planned calls of paused groups, held
+    /// deregistrations, and registrations that exceed a quota.
     pub(super) fn let_groups_sleep(&mut self, now: Moment) {
         for news in self.groups.sleep(now) {
             match news {

@@ -1,4 +1,5 @@
-//! The holders of target groups. If the holders or a grant change, Headgate decides again about the objects concerned.
+//! The owners of target groups. If the owners of a group or a grant change, Headgate decides again about the affected
+//! objects.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +9,15 @@ use crate::{
 };
 
 impl Engine {
-    /// A pod is wanted through this binding for the first time, so its namespace becomes a holder of the group. Returns
-    /// whether it was not one before.
+    /// Makes the namespace of this binding an owner of the group, because a pod should be a target through this
+    /// binding. Returns whether the namespace was not an owner before.
     pub(super) fn holds(&mut self, binding: &BindingKey) -> bool {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
         let Some(group) = self.groups.get(arn) else { return false };
         let holders = group.registrations().holders();
         let is_new = match holders {
             Holders::Unknown => false,
-            // If a binding came into force before the grants were known, its namespace is not a holder.
+            // If a binding came into force before the grants were known, its namespace is not an owner.
             Holders::These(all) => {
                 !all.contains(namespace) && self.known.services.origins().may_bind(namespace, arn, holders)
             }
@@ -27,7 +28,7 @@ impl Engine {
         is_new
     }
 
-    /// Determines the holders of these groups again, as far as known, after ledgers, grants or lists have arrived.
+    /// Updates the owners of these groups after Headgate has received ledgers, grants or lists.
     pub(super) fn review_holders(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let mut changed = BTreeSet::new();
         for arn in arns {
@@ -47,14 +48,14 @@ impl Engine {
         }
     }
 
-    /// Whether a binding that is in force turns out not to be allowed.
+    /// Whether a binding in force is not allowed, according to newer data.
     fn is_refused(&self, binding: &BindingKey) -> bool {
         let (arn, namespace) = (&binding.group, &binding.origin.key().namespace);
         let holders = self.groups.get(arn).map(|group| group.registrations().holders());
         holders.is_some_and(|holders| !self.known.services.origins().may_bind(namespace, arn, holders))
     }
 
-    /// Decides again about all objects that name this group.
+    /// Decides again about all objects that refer to this group.
     pub(super) fn settle_naming(&mut self, arn: &TargetGroupArn, now: Moment) {
         let by = |reference| self.known.services.origins().naming(&reference);
         let origins: BTreeSet<Origin> =

@@ -1,5 +1,6 @@
-//! Watches the pods of held targets. While a removal is held (see `registration/replaced.rs`), no pod claims the
-//! target, so the index does not report when the target's pod terminates. This module does.
+//! Watches the pods of held targets. While a deregistration is held (see `registration/replaced.rs`), no pod claims the
+//! target. The index therefore does not report the termination of the target's pod, so this module detects the
+//! termination.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -16,7 +17,7 @@ use crate::{
     targets::groups::Which,
 };
 
-/// The pods that a change may concern.
+/// The pods that a change may affect.
 #[derive(Clone, Debug)]
 pub enum About {
     /// This pod, and the earlier owners of its addresses.
@@ -26,7 +27,7 @@ pub enum About {
 }
 
 impl About {
-    /// The pods that this change may concern.
+    /// The pods that this change may affect.
     pub fn of(change: &Change<PodFacts>) -> Self {
         match change {
             Change::Applied(pod) | Change::Deleted(pod) => Self::Pod(pod.key.clone(), pod.ips.clone()),
@@ -34,7 +35,7 @@ impl About {
         }
     }
 
-    /// The pod, if the change is about one.
+    /// The pod, if the change affects a single pod.
     pub const fn pod(&self) -> Option<&ObjectKey> {
         match self {
             Self::Pod(pod, _) => Some(pod),
@@ -51,7 +52,7 @@ impl About {
 }
 
 impl Engine {
-    /// A pod has ended. Reports it if the pod was not held long enough.
+    /// Handles the termination of a pod. Reports the pod to the user if the pod did not keep serving long enough.
     pub(super) fn pod_ended(&mut self, ended: Ended) {
         let ended = &self.with_its_node(ended);
         let (groups, index) = (&self.groups, &self.known.index);
@@ -74,7 +75,8 @@ impl Engine {
         self.out.put(Effect::HoldTooShort(short.group));
     }
 
-    /// Corrects when the pod ended: if its node was deleted, with the node, even if Kubernetes has kept the pod.
+    /// Corrects the termination time of a pod on a deleted node. A pod on a deleted node terminated with its node, even
+    /// if Kubernetes has kept the pod.
     fn with_its_node(&self, ended: Ended) -> Ended {
         let signal = ended.node.as_ref().and_then(|node| self.known.nodes.signal(node));
         let gone = signal.filter(|(signal, _)| signal.fate == Fate::Deleted).map(|(_, since)| since);
@@ -82,15 +84,15 @@ impl Engine {
         Ended { seen: ended.seen - earlier, ..ended }
     }
 
-    /// A pod is deregistered while it still runs. Its held removals are due at once, and its entries of earlier ledgers
-    /// are judged again.
+    /// Handles the deregistration of a pod that still runs. The held deregistrations of the pod become due immediately,
+    /// and Headgate evaluates the pod's entries in earlier ledgers again.
     pub(super) fn held_of_pod_goes(&mut self, pod: &ObjectKey, cause: Cause, seen: Moment) {
         self.groups.orphans().touch();
         self.let_go(|_, _, owner| (owner.pod == *pod).then_some(cause), seen);
     }
 
-    /// Makes held removals due at once if this change has deleted their pods, taken their addresses or deregistered
-    /// them. Includes removals that are held since this same change.
+    /// Makes held deregistrations due immediately if this change has deleted or deregistered their pods, or has moved
+    /// their addresses to other pods. The method includes deregistrations that are held because of the same change.
     pub(super) fn let_gone_pods_go(&mut self, about: &About, seen: Moment) {
         let left = |index: &Index, target: &Target, owner: &Owner| {
             about.concerns(target, owner).then(|| index.pods().left(owner, &target.ip))?
@@ -98,9 +100,10 @@ impl Engine {
         self.let_go(left, seen);
     }
 
-    /// Makes each removal due at once that is held, or may become held, if `cause` returns a cause for it.
+    /// Makes each held deregistration due immediately if `cause` returns a cause. The method includes deregistrations
+    /// that may become held.
     fn let_go(&mut self, cause: impl Fn(&Index, &Target, &Owner) -> Option<Cause>, seen: Moment) {
-        // A standby holds no removals, and all its groups are awake.
+        // A standby holds no deregistrations, and all groups of a standby are active.
         if self.term.role() == Role::Standby {
             return;
         }

@@ -14,61 +14,61 @@ use crate::{
 /// An event for the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// From the watch of pods. `seen` is when the event reached Headgate.
+    /// A change from the watch of pods.
     Pod {
-        /// The event.
+        /// The change.
         change: Change<PodFacts>,
-        /// When it reached Headgate.
+        /// The time at which Headgate received the change.
         seen: Moment,
     },
-    /// From the watch of Services.
+    /// A change from the watch of Services.
     Service {
-        /// The event.
+        /// The change.
         change: Change<ServiceFacts>,
-        /// When it reached Headgate.
+        /// The time at which Headgate received the change.
         seen: Moment,
     },
-    /// From the watch of TargetBindings.
+    /// A change from the watch of TargetBindings.
     Binding {
-        /// The event.
+        /// The change.
         change: Change<BindingFacts>,
-        /// When it reached Headgate.
+        /// The time at which Headgate received the change.
         seen: Moment,
     },
-    /// From the watch of namespaces, which shows only selected ones.
+    /// A change from the watch of namespaces, which lists only selected namespaces.
     Namespace {
-        /// The event; the item is the namespace's name.
+        /// The change of namespaces, by their names.
         change: Change<Arc<str>>,
-        /// When it reached Headgate.
+        /// The time at which Headgate received the change.
         seen: Moment,
     },
-    /// All present grants: which namespaces may bind which target groups.
+    /// All present grants. A grant states which namespaces may bind which target groups.
     Grants {
         /// The grants.
         all: Vec<GrantFacts>,
-        /// When they reached Headgate.
+        /// The time at which Headgate received the grants.
         seen: Moment,
     },
-    /// From the watch of nodes, if there is one.
+    /// A change from the watch of nodes, if Headgate watches nodes.
     Node {
-        /// The event.
+        /// The change.
         change: Change<NodeFacts>,
-        /// When it reached Headgate.
+        /// The time at which Headgate received the change.
         seen: Moment,
     },
-    /// A request has ended. [`Effect::Send`](crate::Effect::Send) sent it.
+    /// The result of a request that [`Effect::Send`](crate::Effect::Send) contained.
     Answered {
         /// The id of the request.
         id: RequestId,
-        /// Its result.
+        /// The result of the request.
         result: Result<Answer, Failure>,
     },
-    /// This replica leads from now on, or no longer.
+    /// Whether this replica is the leader now.
     Leadership(Leadership),
-    /// The wall clock shows this time now, because it was set or has drifted. Sent only if it differs from the engine's
-    /// calculation.
+    /// The current wall-clock time, after the clock was set or has drifted. The caller sends this input only if the
+    /// time differs from the engine's calculation.
     Clock(WallTime),
-    /// Time has passed: [`Engine::next_wakeup`](crate::Engine::next_wakeup) was reached.
+    /// No event, but the time of [`Engine::next_wakeup`](crate::Engine::next_wakeup) has come.
     Tick,
 }
 
@@ -89,15 +89,16 @@ impl Input {
 /// Whether this replica calls AWS, writes the ledgers and reports to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
-    /// This replica leads.
+    /// This replica is the leader.
     Leading {
-        /// How often the Lease had changed its holder by then. A later leader has a larger number.
+        /// The number of holder changes of the Lease so far. A later leader has a larger number.
         term: u64,
         /// Whether the leader before has recorded, at its clean exit, that none of its calls can take effect late.
         is_settled: bool,
     },
-    /// This replica leads, and is about to stop. It writes its ledgers at once, so that the next leader need not ask.
+    /// This replica is the leader and will stop soon. The leader writes its ledgers immediately, so that the next
+    /// leader has the current state.
     Leaving,
-    /// Another replica leads, or may lead. This one watches, and is ready to take over.
+    /// Another replica is or may be the leader. This replica only watches, and is ready to take over.
     Standby,
 }

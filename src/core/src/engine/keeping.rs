@@ -1,9 +1,9 @@
-//! The zone guard for pods that are no longer ready, if their Service wants them deregistered.
+//! The zone guard for unready pods of Services that request the deregistration of unready pods.
 //!
-//! A load balancer may still send to a pod that is not ready, and the pod may be the last one of its zone. The pod then
-//! remains registered until another pod of the zone is healthy, for at most
-//! [`Limits::patience`](crate::model::eviction::Limits). Every replica measures this wait itself, so a new leader keeps
-//! a pod until its own wait is over.
+//! A load balancer may still send to an unready pod, and the pod may be the last pod of its zone. The pod then remains
+//! registered until another pod of the zone is healthy, for at most
+//! [`Limits::patience`](crate::model::eviction::Limits). Every replica measures the timeout itself, so a new leader
+//! keeps a pod registered until its own timeout has passed.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Deregisters pods that are no longer ready, as soon as their zones allow it.
+    /// Deregisters pods that are no longer ready, as soon as their zones allow the deregistration.
     pub(super) fn mind_kept(&mut self, now: Moment) {
         let mut about = BTreeSet::new();
         for (pod, is_new) in self.known.index.take_kept(now) {

@@ -1,17 +1,17 @@
-//! What every replica knows, as leader or standby: what the watches have shown, and what its webhooks were asked.
+//! The data that every replica has, as leader or standby: the state from the watches, and the requests to its webhooks.
 
 use crate::{
     eviction::Evictions, gate::Gates, hold::Creations, index::Index, model::Settings, nodes::Nodes,
     services::Services,
 };
 
-/// See the module.
+/// The data of every replica. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Knowledge {
     pub(super) index: Index,
     pub(super) services: Services,
     pub(super) nodes: Nodes,
-    /// The gates and the pods that should be deregistered early, as the watches show them. A leader starts with a copy.
+    /// The state of gates and evictions from the watches. A new leader starts with a copy of the state.
     pub(super) gates: Gates,
     pub(super) evictions: Evictions,
     pub(super) creations: Creations,
@@ -19,7 +19,7 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Starts without any knowledge.
+    /// Creates a value without any data.
     pub fn new(settings: &Settings) -> Self {
         Self {
             index: Index::new(settings.not_ready_for, settings.relist_patience),

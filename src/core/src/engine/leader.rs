@@ -1,8 +1,8 @@
-//! What only a leader knows. The value is made when this replica acquires the Lease and dropped when it loses the
-//! Lease.
+//! The data that only a leader has. The engine creates a `Leader` when this replica acquires the Lease, and drops the
+//! `Leader` when this replica loses the Lease.
 //!
-//! It starts as a copy of what the watches show about readiness gates and pods that are deregistered early. During the
-//! term it also records what this leader has written, requested and decided. None of that outlives the term.
+//! A `Leader` starts as a copy of the gates and evictions from the watches. During the term, the `Leader` also records
+//! the leader's writes, requests and decisions. The records do not outlive the term.
 
 use crate::{
     engine::knowledge::Knowledge,
@@ -12,7 +12,7 @@ use crate::{
     model::{Bounds, Moment},
 };
 
-/// See the module.
+/// The data of the leader. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Leader {
     pub(super) gates: Gates,
@@ -21,7 +21,7 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// Starts a term. Every gate, and every pod that should be deregistered early, is checked once.
+    /// Starts a term. The leader checks every gate and every eviction once.
     pub fn begin(known: &Knowledge, bounds: Bounds) -> Self {
         let (gates, mut evictions) = (known.gates.begin(), known.evictions.clone());
         evictions.touch(Touched::All, Moment::START);

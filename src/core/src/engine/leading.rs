@@ -1,12 +1,12 @@
-//! Leadership and the ledgers. The leader loads the ledgers before it acts, and writes them when the registrations
-//! request it.
+//! Leadership and the ledgers. The leader loads the ledgers before it acts, and writes the ledgers when the
+//! registrations require a write.
 //!
-//! A standby stores what the watches show, and looks up the target groups that users name. It reads the ledgers to
-//! learn which pods were targets before it saw them, and writes nothing.
+//! A standby stores the state from the watches, and looks up the target groups that users refer to. A standby reads the
+//! ledgers to find out which pods were targets before it saw the pods. A standby writes nothing.
 //!
-//! A new leader first loads the ledgers. Until it has them, and every watch has listed, it sends only look-ups. A
-//! leader that loses the Lease drops what only a leader knows (`leader.rs`). It builds the target groups again from
-//! what the watches show, and ignores answers to its old requests.
+//! A new leader first loads the ledgers. Until the leader has the ledgers and every watch has listed, it sends only
+//! look-ups. A leader that loses the Lease drops the data that only a leader has (`leader.rs`). The replica then
+//! rebuilds the target groups from the watches, and ignores answers to earlier requests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// Which pods had which addresses, by this ledger.
+/// The addresses in this ledger, each with its pod.
 fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
     let Ok((_, content)) = stored.open() else { return Vec::new() };
     content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect()
@@ -53,7 +53,7 @@ impl Engine {
                     self.accounts.answered(&call, ticket, &Ok(Answer::Done), &self.groups, now);
                 }
                 self.reports.hush();
-                // Decisions that this replica has not written down are not in force any more.
+                // Decisions that this replica has not written no longer apply.
                 let (decided, mut stays_out) =
                     self.leader.take().map(|leader| leader.evictions.decided()).unwrap_or_default();
                 stays_out.retain(|pod| !self.known.index.pods().goes_with_its_node(pod));
@@ -87,7 +87,7 @@ impl Engine {
         self.groups.keys().cloned().collect()
     }
 
-    /// Requests the ledgers when they are due.
+    /// Requests the ledgers if a request is due.
     pub(super) fn load_ledgers(&mut self, now: Moment) {
         if self.term.next_load().is_none_or(|due| due > now) {
             return;
@@ -115,7 +115,8 @@ impl Engine {
         }
     }
 
-    /// Compares the ledgers with those that the leader took over some time ago. Each one that differs is read again.
+    /// Compares the ledgers with the ledgers that the leader took over at the start of its term. If a ledger differs,
+    /// the leader reads the ledger again.
     fn compare(&mut self, ledgers: &[StoredLedger], now: Moment) {
         for stored in ledgers {
             let Ok((arn, _)) = stored.open() else { continue };
@@ -151,7 +152,7 @@ impl Engine {
             };
             self.take_over_group(&group, Some(stored), now);
         }
-        // No namespace holds a group without a ledger.
+        // A group without a ledger has no owner.
         for arn in named.values() {
             self.settle_naming(arn, now);
         }
@@ -166,7 +167,7 @@ impl Engine {
         self.reports.touch_group(arn);
     }
 
-    /// Makes sure that the engine knows a group, with its ledger as loaded.
+    /// Adds a group with its loaded ledger, unless the engine already has the group.
     pub(super) fn make_group(&mut self, arn: &TargetGroupArn, now: Moment) {
         if self.groups.contains_key(arn) {
             return;
@@ -219,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// Handles the end of a request to write a ledger, or to delete it (`Ok(None)`).
+    /// Handles the result of a write of a ledger, or of its deletion (`Ok(None)`).
     pub(super) fn on_ledger_written(
         &mut self,
         arn: &TargetGroupArn,
@@ -233,13 +234,13 @@ impl Engine {
         }
         let failure = result.as_ref().err();
         self.ledger_refused(arn, "create, update and delete", failure);
-        // Kubernetes may still carry out a request that Headgate gave up. Headgate then looks at the ledgers again.
+        // Kubernetes may still execute a timed-out request, so Headgate must read the ledgers again later.
         if failure.is_some_and(|failure| failure.class == FailureClass::Unavailable) {
             self.term.may_land_late(now);
         }
     }
 
-    /// Records that Kubernetes denies access to a ledger. Headgate reports it until the access works.
+    /// Records whether Kubernetes denies access to a ledger. Headgate reports the denial until the access works.
     fn ledger_refused(&mut self, arn: &TargetGroupArn, verbs: &str, failure: Option<&Failure>) {
         let Some(group) = self.groups.get_mut(arn) else { return };
         let trouble = match failure {
@@ -260,7 +261,7 @@ impl Engine {
         }
     }
 
-    /// Judges the targets of earlier ledgers that no pod needs, if something has changed that matters for them.
+    /// Evaluates targets of earlier ledgers that no pod needs, if a relevant change has happened.
     pub(super) fn review(&mut self, now: Moment) {
         if !self.acts() || !self.groups.orphans().begin_review() {
             return;
@@ -271,7 +272,8 @@ impl Engine {
         self.judge(&arns, now);
     }
 
-    /// Judges the targets of earlier ledgers in these groups. Cancels waiting removals that have become doubtful.
+    /// Evaluates the targets of earlier ledgers in these groups. Cancels unsent deregistrations that have become
+    /// doubtful.
     pub(super) fn judge(&mut self, arns: &[TargetGroupArn], now: Moment) {
         let orphans = self.targets_in(arns, |it| it.orphans().map(|(target, _)| *target).collect());
         let unsent = |it: &Registrations| it.stale_and_unsent().copied().collect();
@@ -298,7 +300,7 @@ impl Engine {
             group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);
         }
         for (arn, target) in self.targets_in(arns, unsent) {
-            // While the removal can be cancelled, an earlier or new pod at this address matters.
+            // While Headgate can cancel the deregistration, it must consider earlier and new pods at this address.
             self.groups.orphans().contests(target.ip);
             if let Holder::Doubtful(pod) = self.holder(&arn, &target)
                 && let Some(group) = self.groups.get_mut(&arn)
@@ -340,9 +342,10 @@ impl Engine {
         targets.collect()
     }
 
-    /// Whether a pod has the address of `target`, and may still need the target.
+    /// Whether a pod has the address of `target` and may still need the target.
     fn holder(&self, arn: &TargetGroupArn, target: &Target) -> Holder {
-        // If two groups have the same name, one was deleted. Headgate may not know yet which one.
+        // If two groups have the same name, one of the groups was deleted. Headgate may not know yet which group was
+        // deleted.
         let twin = || self.groups.iter().any(|(other, group)| other.is_twin_of(arn) && !group.is_missing());
         let may_be_wanted = |pod: &&PodFacts| {
             self.known.services.origins().doubtful(&pod.key.namespace)
@@ -357,14 +360,14 @@ impl Engine {
         doubtful.map_or(Holder::Pod, |pod| Holder::Doubtful(pod.key.clone()))
     }
 
-    /// The living pod with this address, if no other living pod's status shows the address.
+    /// The living pod with this address, if the status of no other living pod shows the address.
     fn only_living(&self, ip: &IpAddr) -> Option<Owner> {
         let mut living = self.known.index.pods().at(ip).filter(|pod| !pod.terminating);
         let only = living.next().filter(|_| living.next().is_none())?;
         Some(Owner { pod: only.key.clone(), uid: only.uid.clone() })
     }
 
-    /// Reports all problems as if nothing had been reported before.
+    /// Reports all problems again, because this replica has become the leader.
     fn say_everything(&mut self) {
         for origin in self.known.services.origins().all().cloned().collect::<Vec<_>>() {
             self.say(&origin);
@@ -375,7 +378,7 @@ impl Engine {
         self.tell_contests(&self.known.index.pods().contests().collect::<Vec<_>>());
     }
 
-    /// Reports the problems of a group to the objects that bind it.
+    /// Reports the problems of a group on the objects that bind the group.
     pub(super) fn say_about(&mut self, arn: &TargetGroupArn) {
         self.touch(arn);
         let bound = self.known.index.bindings().of_group(arn);

@@ -1,8 +1,9 @@
-//! The engine connects the parts of this crate: inputs in, effects out, nothing else.
+//! The engine connects the parts of this crate. The engine turns inputs into effects and has no other side effects.
 //!
-//! One task owns the engine, so there are no locks. The engine decides about all calls to AWS, and makes none. Before
-//! every watch has listed, it sends only look-ups: missing news never causes a removal, and a partial view of the
-//! cluster is no basis for a decision. The same holds until this replica leads and has the ledgers.
+//! One task owns the engine, so the engine needs no locks. The engine decides about all calls to AWS but does not send
+//! the calls itself. Until every watch has listed, the engine emits only look-ups, so an incomplete view of the cluster
+//! never causes a deregistration. Until this replica is the leader and has the ledgers, the engine also emits only
+//! look-ups.
 
 mod answers;
 mod asker;
@@ -48,13 +49,13 @@ use crate::{
     targets::groups::Groups,
 };
 
-/// The engine. See the module.
+/// The engine. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Engine {
     settings: Settings,
     term: Term,
     known: Knowledge,
-    /// Present from the start of this replica's term, also before it acts.
+    /// The data of the leader. The value exists from the start of this replica's term, even before the leader acts.
     leader: Option<Leader>,
     accounts: Accounts,
     groups: Groups,
@@ -63,7 +64,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine that knows nothing yet.
+    /// Creates an engine without data.
     pub fn new(settings: Settings) -> Self {
         let namespaces = settings.namespaces_are_selected.then_some(Watch::Namespaces);
         let grants = (settings.grants != Granting::Unwatched).then_some(Watch::Grants);
@@ -80,12 +81,12 @@ impl Engine {
         }
     }
 
-    /// Whether every watch has listed.
+    /// Whether every watch has listed and the first request for the ledgers was answered.
     pub fn is_synced(&self) -> bool {
         self.term.is_synced()
     }
 
-    /// Whether this replica calls AWS and writes: it leads, has the ledgers, and every watch has listed.
+    /// Whether this replica calls AWS and writes: it is the leader, has the ledgers, and every watch has listed.
     fn acts(&self) -> bool {
         self.term.role() == Role::Acting
     }
@@ -94,19 +95,19 @@ impl Engine {
         self.term.role() == Role::Standby
     }
 
-    /// How many pods are known.
+    /// The number of known pods.
     pub fn pod_count(&self) -> usize {
         self.known.index.pods().count()
     }
 
-    /// How many pods show an address that a pod of another node has.
+    /// The number of pods that show an address of a pod on another node.
     pub fn contested(&self) -> usize {
         self.known.index.pods().contested()
     }
 
-    /// Processes an input, and returns what to do.
+    /// Processes an input, and returns the resulting effects.
     pub fn step(&mut self, input: Input, now: Moment) -> Vec<Effect> {
-        // This comes first: a replica that no longer leads no longer reports.
+        // Handle leadership first, because a replica that is no longer the leader must not report anything.
         if let Input::Leadership(leadership) = input {
             self.on_leadership(leadership, now);
         }
@@ -161,7 +162,7 @@ impl Engine {
         self.out.take()
     }
 
-    /// When the engine needs [`Input::Tick`], if no other input comes before.
+    /// The time at which the engine needs an [`Input::Tick`] if it receives no other input before.
     pub fn next_wakeup(&mut self, now: Moment) -> Option<Moment> {
         let mut next = self.reports.due();
         let mut earlier = |moment: Option<Moment>| next = next.into_iter().chain(moment).min();
@@ -229,7 +230,7 @@ impl Engine {
         for group in &new {
             self.make_group(group, now);
         }
-        // The holders of a group are known only when the group is.
+        // The owners of a group are known only after the group was added.
         if !new.is_empty() {
             (bindings, ended) = self.settle_once(origin, now);
         }
@@ -252,9 +253,9 @@ impl Engine {
         self.known.services.settle(origin, resolve, &self.groups, now)
     }
 
-    /// Removes the finalizers of deleted TargetBindings that have no targets left to remove. That includes targets in
-    /// the group that they named last, and in an earlier group that remains in force while the last one cannot be
-    /// found.
+    /// Removes the finalizers of deleted TargetBindings whose targets are all deregistered. The method considers
+    /// targets in the target group that the TargetBinding last named. The method also considers an earlier target
+    /// group, which remains in force while the last-named group is not found.
     fn release(&mut self) {
         if !self.acts() {
             return;
@@ -331,7 +332,7 @@ impl Engine {
             self.reports.touch_group(&binding.group);
             self.reports.touch_binding(binding);
         }
-        // These groups have new holders, so other namespaces may no longer bind them.
+        // These groups have new owners, so other namespaces may no longer bind these groups.
         for arn in held {
             self.settle_naming(&arn, now);
         }

@@ -1,4 +1,4 @@
-//! The effects of a step, and which part of the engine waits for the answer to each request.
+//! The effects of a step, and the part of the engine that waits for the answer to each request.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     requests::Request,
 };
 
-/// See the module.
+/// The collected effects and the requests in flight. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     last: u64,
@@ -20,7 +20,7 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// An id for a request that is about to be sent.
+    /// Creates the id of a new request.
     pub fn next_id(&mut self) -> RequestId {
         self.last += 1;
         RequestId(self.last)
@@ -32,18 +32,19 @@ impl Outbox {
         self.put(Effect::Send { id, request, waited: None });
     }
 
-    /// Sends a call that has its rate-limit token.
+    /// Sends a call with its rate-limit token.
     pub fn call(&mut self, id: RequestId, call: Call, (ticket, waited): Turn) {
         self.open.insert(id, Asker::Call(call.clone(), ticket));
         self.put(Effect::Send { id, request: Request::Call(call), waited });
     }
 
-    /// A request is answered. Returns the part that sent it. `None`: no part waits for the answer any more.
+    /// Removes an answered request. Returns the part that sent the request. `None`: no part waits for the answer any
+    /// more.
     pub fn answered(&mut self, id: RequestId) -> Option<Asker> {
         self.open.remove(&id)
     }
 
-    /// This replica no longer leads. Forgets all requests except look-ups, and returns the calls among them.
+    /// Ends the leader's term: removes all requests except look-ups, and returns the removed calls.
     pub fn end_term(&mut self) -> Vec<(Call, Ticket)> {
         let over =
             self.open.extract_if(.., |_, asker| !matches!(asker, Asker::Call(call, _) if call.is_look_up()));
@@ -52,7 +53,7 @@ impl Outbox {
         over.filter_map(call).collect()
     }
 
-    /// Adds an action.
+    /// Adds an effect.
     pub fn put(&mut self, effect: Effect) {
         self.effects.push(effect);
     }
@@ -62,7 +63,7 @@ impl Outbox {
         self.put(Effect::Notice(notice));
     }
 
-    /// Takes all effects of the step.
+    /// Returns all effects of the step and clears the list.
     pub fn take(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }

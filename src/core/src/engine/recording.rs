@@ -1,5 +1,5 @@
-//! Records changes that Headgate knows itself, as [`Effect::Happened`](crate::Effect::Happened). The code that handles
-//! AWS's answers records what AWS answers and shows.
+//! Records Headgate's own changes as [`Effect::Happened`](crate::Effect::Happened). The code that handles the answers
+//! of AWS records the changes that AWS reports.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Records that the owner of a target is about to change: to none, from none, or to another pod.
+    /// Records that the owner of a target will change: the target gains, loses or changes its owner.
     pub(super) fn record_ownership(&mut self, ownership: &Ownership) {
         let Ownership { through, target, owner, cause, .. } = ownership;
         let arn = &through.last.group;
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// Records that a held removal is due.
+    /// Records that a held deregistration is due.
     pub(super) fn record_held(&mut self, arn: &TargetGroupArn, target: &Target, cause: Cause) {
         let owner = self.groups.get(arn).and_then(|group| group.registrations().whose(target));
         let step = TargetStep::Unwanted(cause);
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// Records that pods have terminated, and that others were deleted.
+    /// Records that pods have terminated, and that other pods were deleted.
     pub(super) fn record_ends(&mut self, ended: Vec<Owner>, gone: Vec<Owner>) {
         let ended = ended.into_iter().map(|pod| Transition::Pod(pod, PodStep::Ended));
         let gone = gone.into_iter().map(|pod| Transition::Pod(pod, PodStep::Gone));
@@ -51,13 +51,13 @@ impl Engine {
         }
     }
 
-    /// Records that the gate of a pod shows something new.
+    /// Records the new state of a pod's gate.
     pub(super) fn record_gate(&mut self, pod: &PodFacts) {
         let owner = Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
         self.out.put(Effect::Happened(Transition::Pod(owner, PodStep::Gate(GateView::of(pod)))));
     }
 
-    /// Records the fate of these nodes, whose signals may have changed.
+    /// Records the fate of these nodes after a possible change of their removal signals.
     pub(super) fn record_nodes(&mut self, nodes: &[Arc<str>]) {
         for node in nodes {
             let goes = self.known.nodes.signal(node).map(|(signal, _)| signal.fate.cause());

@@ -1,4 +1,5 @@
-//! Sends the calls that are due: removals first, then ledgers and registrations, then reads, then look-ups.
+//! Sends the calls that are due: first deregistrations, then ledgers and registrations, then `DescribeTargetHealth`
+//! calls, then look-ups.
 
 use crate::{
     engine::Engine,
@@ -8,7 +9,7 @@ use crate::{
 };
 
 impl Engine {
-    /// Sends what is due, in the order of the module docs.
+    /// Sends all calls that are due, in the order of the module docs.
     pub(super) fn send(&mut self, now: Moment) {
         if self.acts() {
             for arn in self.groups.pass(now) {
@@ -52,7 +53,7 @@ impl Engine {
         };
         let items = group.registrations_mut().start_removal(id, MAX_TARGETS_PER_CALL);
         for item in &items {
-            // Includes targets that an earlier leader has left.
+            // The targets include targets of an earlier leader.
             let mut alive = self.known.index.pods().get(&item.pod).into_iter();
             if alive.any(|pod| pod.uid == item.uid && !pod.has_ended()) {
                 let registrations = group.registrations();

@@ -1,5 +1,5 @@
-//! Decides who gets a report about a problem, and when. Headgate reports each problem once, on the objects that bind,
-//! and shows it in the pictures of their bindings while it exists.
+//! Decides which objects get a report about a problem, and when. Headgate reports each problem once, on the objects
+//! that bind the target group. While a problem exists, the views of the affected bindings show the problem.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ impl Engine {
         if self.term.role() != Role::Standby {
             let own = self.known.index.bindings().by(origin);
             let more = own.flat_map(|binding| troubles(&binding.key, &self.known.index, &self.groups));
-            // The pods get the reports about contested addresses.
+            // Headgate reports contested addresses on the pods.
             let more = more.filter(|(reason, _)| *reason != Reason::AddressContested);
             let all = problems.into_iter().map(|problem| (problem.reason, problem.said)).chain(more);
             let new = self.reports.news(origin, all).into_iter();
@@ -35,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// Reports to pods which of their parts exceed a limit.
+    /// Creates a report on each pod with parts that exceed a limit.
     pub(super) fn tell_excesses(&mut self, beyond: Vec<(Owner, Excess)>) {
         if self.term.role() == Role::Standby {
             return;
@@ -46,7 +46,7 @@ impl Engine {
         }
     }
 
-    /// Reports to both pods that one waits for the address of the other.
+    /// Creates reports on both pods when one pod waits for the address of the other pod.
     pub(super) fn tell_contests(&mut self, contests: &[Contest]) {
         if self.term.role() == Role::Standby {
             return;
@@ -65,7 +65,7 @@ impl Engine {
         }
     }
 
-    /// Reports the problems that have begun, and withdraws those that have ended.
+    /// Reports the problems that have started, and withdraws the problems that have ended.
     pub(super) fn tell_troubles(&mut self, changed: BTreeSet<Trouble>) {
         let origins: BTreeSet<Origin> =
             changed.iter().map(|trouble| trouble.binding.origin.clone()).collect();
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Reports a problem to the pods that it affects.
+    /// Creates reports about a problem on the affected pods.
     pub(super) fn tell_pods(&mut self, trouble: &Trouble) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.term.role() == Role::Standby {

@@ -1,4 +1,4 @@
-//! One pod that should be evicted, and the leader's next step for it.
+//! A pod that should be evicted, and the leader's next step for the pod.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,14 +9,15 @@ use crate::model::{
     leaving::{Mark, STEP},
 };
 
-/// A waiting pod is checked again after this time, and a failed request is retried after it.
+/// The interval between two checks of a waiting pod, and the delay before a failed request is repeated.
 pub(super) const AGAIN: Duration = Duration::from_secs(2);
-/// The zones of a waiting pod are checked again after this time. That costs no request.
+/// The interval between two checks of the zones of a waiting pod. A check of the zones sends no request.
 const ZONE_AGAIN: Duration = Duration::from_secs(1);
-/// A pod that was deregistered early, without a request, is registered again after at least this time. A pod counts as
-/// departing for at least this long after the last request.
+/// The minimum time before a pod that was deregistered early without an eviction request is registered again. An
+/// eviction also counts as in progress for at least this time after the last request.
 const COUNTED: Duration = Duration::from_secs(15 * 60);
-/// The watch shows a write within this time. If it does not, somebody has removed what was written.
+/// The time within which the watch shows a write. If the watch does not show the write in time, another program has
+/// removed the annotation.
 pub(super) const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 
 /// The leader's decision to deregister a pod.
@@ -24,9 +25,9 @@ pub(super) const SHOWN_WITHIN: Duration = Duration::from_secs(10);
 pub struct Decision {
     pub(super) since: Moment,
     pub(super) targets: Vec<(TargetGroupArn, Target)>,
-    /// How long the load balancers may keep sending afterwards.
+    /// How long the load balancers may keep sending after the deregistration.
     pub(super) bound: Duration,
-    /// When AWS had accepted all deregistrations.
+    /// The time at which AWS had accepted all deregistrations.
     pub(super) taken: Option<Moment>,
 }
 
@@ -34,68 +35,69 @@ pub struct Decision {
 pub(super) struct Departure {
     pub(super) uid: Uid,
     pub(super) facts: LeavingFacts,
-    /// When this replica first saw each record.
+    /// The times at which this replica first saw each annotation.
     pub(super) seen: Seen,
-    /// Whether the records on the pod are implausible.
+    /// Whether the annotations on the pod are implausible.
     pub(super) disbelieved: bool,
     pub(super) decision: Option<Decision>,
-    /// When AWS was first seen to have a target of the pod again. Reset when a new deregistration is recorded.
+    /// The time at which AWS was first seen to list a deregistered target of the pod again. A newly recorded
+    /// deregistration resets the time.
     pub(super) back: Option<Moment>,
     pub(super) busy: Option<(RequestId, Option<Mark>)>,
-    /// The records that were written and that the watch has not shown yet, each with the time of the write.
+    /// The annotations that were written but that the watch has not shown yet, each with the time of the write.
     pub(super) unseen: Vec<(Mark, Moment)>,
-    /// Why the pod has to wait, until that is recorded.
+    /// Why the eviction must wait. The reason is not written to the pod yet.
     pub(super) waits: Option<Cause>,
     /// The earliest time of the next step.
     pub(super) again: Moment,
-    /// Since when the API server fails to report what the budgets allow, and its error message.
+    /// The time at which the API server began to fail to report the budgets, and its error message.
     pub(super) failing: Option<(Moment, Box<str>)>,
     pub(super) told: BTreeSet<Cause>,
-    /// The target groups that affect the pod, according to its last check: those that it was or will be deregistered
-    /// from, those that it could join when it becomes ready, and those that still have it, or may, through an earlier
-    /// binding.
+    /// The target groups whose events affect the pod, according to its last check. The pod was, is or may become a
+    /// target of each of these groups.
     pub(super) groups: BTreeSet<TargetGroupArn>,
 }
 
-/// The other facts that decide the next step of a pod.
-#[allow(clippy::struct_excessive_bools)] // each is an independent fact
+/// The other facts that determine the next step for a pod.
+#[allow(clippy::struct_excessive_bools)] // Each field is an independent fact.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Whether the zones of the pod allow its eviction, or why not.
+    /// Whether the zones of the pod allow its eviction, with the reason.
     pub(super) zones: Result<Cause, Cause>,
-    /// Whether the pod has a hold of sufficient length, as far as this replica knows. The record on the pod does not
-    /// count.
+    /// Whether the pod's hold is long enough, as far as this replica knows. The annotation on the pod does not affect
+    /// the value.
     pub(super) has_hold: bool,
-    /// Whether the pod is, or should be, a target of a group that Headgate may write to.
+    /// Whether the pod is or should be a target of a group that Headgate may write to.
     pub(super) is_target: bool,
-    /// How long load balancers may still send to the pod after the deregistrations that AWS was last seen to accept.
+    /// How long load balancers may still send to the pod after the deregistrations that AWS has accepted.
     pub(super) lingers: Duration,
-    /// Whether AWS may have a target of the pod although its deregistration was recorded.
+    /// Whether AWS may list a target of the pod although the deregistration was recorded.
     pub(super) is_back: bool,
     /// Whether AWS has accepted all deregistrations of the decision.
     pub(super) is_gone: bool,
-    /// Whether a binding may yet apply to the pod, because its target group is still being looked up.
+    /// Whether a binding may still apply to the pod, because Headgate is still looking up the binding's target group.
     pub(super) is_unknown: bool,
     /// Whether the pod's node will be removed or is cordoned.
     pub(super) node_goes: bool,
-    /// Whether the pod's node is known to remain. Early deregistrations are then undone.
+    /// Whether the pod's node is known to remain. Headgate then undoes early deregistrations.
     pub(super) node_stays: bool,
     pub(super) now: Moment,
-    /// The time to write into records.
+    /// The wall-clock time for new annotations.
     pub(super) wall: WallTime,
 }
 
 /// The next step for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing before this time.
+    /// Wait until this time. `None`: wait for the next event.
     Wait(Option<Moment>),
     Check,
     Mark(Mark),
 }
 
 impl Departure {
-    /// A pod that should be evicted. A request about it may be in flight from an earlier eviction.
+    /// Creates the state of a pod that should be evicted. `busy`: a request in flight from an earlier eviction of the
+    /// pod.
     pub(super) fn new(
         uid: Uid,
         facts: LeavingFacts,
@@ -129,17 +131,18 @@ impl Departure {
         taken || self.facts.deregistered.is_some()
     }
 
-    /// Whether the pod has neither been deregistered nor allowed to terminate, so that its zones still decide.
+    /// Whether the zones of the pod still decide about the eviction: the pod is neither deregistered nor allowed to
+    /// terminate.
     pub(super) fn asks_zones(&self) -> bool {
         self.decision.is_none() && self.facts.deregistered.is_none() && self.facts.let_go().is_none()
     }
 
-    /// Whether the leader has yet to decide to deregister the pod.
+    /// Whether the leader has not yet decided to deregister the pod.
     pub(super) const fn is_undecided(&self) -> bool {
         !self.facts.ask.held && self.decision.is_none() && self.facts.deregistered.is_none()
     }
 
-    /// Takes in the records that the watch shows.
+    /// Records the annotations that the watch shows.
     pub(super) fn sees(&mut self, written: LeavingFacts, now: Moment, wall: WallTime) {
         let credible = written.credible(wall);
         let was_disbelieved = std::mem::replace(&mut self.disbelieved, credible != Some(written));
@@ -147,26 +150,27 @@ impl Departure {
         bare.ask.held = written.ask.held;
         let facts = credible.unwrap_or(bare);
         if self.facts.ask.early && !facts.ask.early {
-            // The first request starts the timeouts again.
+            // The first eviction request restarts the timeouts.
             let since = |it: &mut Moment| *it = now;
             self.decision.iter_mut().for_each(|decision| since(&mut decision.since));
             self.failing.iter_mut().for_each(|(failing, _)| since(failing));
             self.back.iter_mut().for_each(since);
         }
         self.unseen.retain(|(mark, at)| !written.shows(*mark) && now.since(*at) < SHOWN_WITHIN);
-        // An older state of the pod must not undo these writes.
+        // An older state of the pod must not undo writes that the watch has not shown yet.
         let facts = self.unseen.iter().fold(facts, |facts, (mark, _)| facts.with(*mark).unwrap_or(facts));
         let is_another = self.facts.ask.begun != facts.ask.begun;
-        // The target that AWS had again is part of the earlier eviction: its deregistration has been sent, or will be.
+        // The deregistration in the earlier eviction already covers the target.
         self.back.take_if(|_| is_another);
         let known = self.facts.deregistered.filter(|_| !is_another);
         if known.zip(facts.deregistered).is_some_and(|((known, _), (shown, _))| shown < known) {
-            // An abandoned write took effect late and replaced a newer record. The newer one is written again.
+            // A timed-out write took effect late and replaced a newer annotation. The leader must write the newer
+            // annotation again.
             self.back.get_or_insert(now);
         }
         self.facts = facts;
         if was_disbelieved && !self.disbelieved {
-            // The times of the substitute for implausible records do not apply to the new records.
+            // The times of the substitute for implausible annotations do not apply to the new annotations.
             self.seen = Seen::first(&facts, now);
         }
         self.seen.follow(&facts, now);
@@ -185,16 +189,16 @@ impl Departure {
         if self.facts.ask.early && case.node_stays {
             return Next::Mark(Mark::Stays);
         }
-        // Nobody repeats requests for a pod that is deregistered early.
+        // No client repeats the request for a pod that is deregistered early.
         let given_up_after =
             if self.is_asked() { limits.given_up_after } else { limits.given_up_after.max(COUNTED) };
         let given_up = self.seen.asked().ends(given_up_after);
         if case.now >= given_up && !case.node_goes {
             return Next::Mark(Mark::Undone);
         }
-        // The node may yet remain.
+        // Check again later, because the node may remain after all.
         let undo = if case.now >= given_up { case.now + limits.refresh() } else { given_up };
-        // The clock of the replica that wrote the earlier record may be ahead.
+        // The clock of the replica that wrote the earlier annotation may be ahead.
         let noted = self.facts.deregistered.map_or(self.facts.ask.begun, |(at, _)| at);
         let wall = case.wall.max(noted);
         let go = |reason| Next::Mark(Mark::MayGo { at: wall, reason });
@@ -204,7 +208,7 @@ impl Departure {
         if let (Some((_, bound)), Some(since)) = (self.facts.deregistered, self.back) {
             let late = since + limits.patience;
             return match case.is_back {
-                // A repeated identical record would not restart the wait.
+                // Use a later time, because an identical annotation would not restart the wait.
                 false => {
                     Next::Mark(Mark::Deregistered { at: wall.max(noted + Duration::from_secs(1)), bound })
                 }
@@ -213,7 +217,7 @@ impl Departure {
             };
         }
         if let Some(over) = self.seen.over(&self.facts) {
-            // A deregistration that an earlier leader sent again counts too, although it was not recorded on the pod.
+            // Also wait for deregistrations that an earlier leader repeated without an annotation on the pod.
             let over = over.max(case.now + case.lingers);
             return if case.now >= over {
                 go(Cause::EvictionAllowed)
@@ -223,7 +227,7 @@ impl Departure {
         }
         if let Some(decision) = &self.decision {
             if let Some(taken) = decision.taken {
-                // Uses the present wall clock, which may have been set since.
+                // Calculate the time from the current wall clock, which may have been adjusted since.
                 let at = (case.wall - case.now.since(taken)).max(self.facts.ask.begun);
                 return Next::Mark(Mark::Deregistered { at, bound: decision.bound });
             }
@@ -265,31 +269,32 @@ impl Departure {
         Next::Check
     }
 
-    /// The record that the pod waits. Its time differs from the previous record's, so that replicas notice the write.
+    /// The annotation which states that the eviction waits. The time in the annotation is later than in the previous
+    /// annotation, so that replicas detect the write.
     fn still_waits(&self, wall: WallTime, reason: Cause) -> Mark {
         let after = self.facts.waits.map_or(wall, |(at, _)| at + STEP);
         Mark::Waits { at: wall.max(after), reason }
     }
 
-    /// Whether the record that the pod waits is due for a refresh.
+    /// Whether the leader must refresh the annotation which states that the eviction waits.
     pub(super) fn is_old(&self, now: Moment, limits: &Limits) -> bool {
         self.seen.waits().is_none_or(|waits| waits.ago(now) >= limits.refresh())
     }
 
-    /// Whether a client waits for the eviction. The timeouts do not apply to early deregistrations.
+    /// Whether a client has requested the eviction. The timeouts do not apply to early deregistrations.
     pub(super) const fn is_asked(&self) -> bool {
         !self.facts.ask.early
     }
 
-    /// Records a successful write that was decided at `begun`, even if the watch does not show it yet.
+    /// Records a successful write that started at `begun`, even if the watch does not show the write yet.
     pub(super) fn written(&mut self, mark: Mark, begun: Moment, now: Moment) {
         (self.busy, self.waits) = (None, None);
         let is_out = matches!(mark, Mark::Deregistered { .. });
-        // A write that began before AWS had the target again does not cover it.
+        // A deregistration that was recorded before AWS listed the target again does not cover the target.
         self.back.take_if(|back| is_out && begun >= *back);
         let taken = self.decision.as_ref().filter(|_| self.facts.deregistered.is_none());
         let taken = taken.and_then(|decision| decision.taken).unwrap_or(begun);
-        // The removal of all records takes effect when the watch shows it.
+        // The removal of all annotations takes effect when the watch shows the removal.
         self.facts = self.facts.with(mark).unwrap_or(self.facts);
         self.seen.follow(&self.facts, now);
         if is_out {
@@ -307,7 +312,7 @@ impl Departure {
         }
     }
 
-    /// Whether the pod counts as departing. It no longer does after its eviction was given up.
+    /// Whether the eviction of the pod counts as in progress. An abandoned eviction no longer counts.
     pub(super) fn departs(&self, limits: &Limits, now: Moment) -> bool {
         let is_let_go =
             matches!(self.busy, Some((_, Some(Mark::MayGo { .. })))) || self.facts.let_go().is_some();

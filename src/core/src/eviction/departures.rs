@@ -1,4 +1,4 @@
-//! All pods that should be evicted, and the requests about them in flight.
+//! All pods that should be evicted, and the requests in flight about these pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,13 +23,13 @@ use crate::{
     multimap::Multimap,
 };
 
-/// The consequence of an answer.
+/// The action that follows from an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The pod should be deregistered now.
+    /// The leader must deregister the pod now.
     Leaves {
         pod: ObjectKey,
-        /// The node of the pod, which will be removed, if nobody has requested the eviction.
+        /// The node of the pod, if the node will be removed and no client has requested the eviction.
         node: Option<(Arc<str>, Signal)>,
     },
     /// An Event for the user.
@@ -37,35 +37,36 @@ pub enum Outcome {
         pod: ObjectKey,
         uid: Uid,
         cause: Cause,
-        /// The message of Kubernetes, or one about the budget.
+        /// The message from Kubernetes, or a message about the budget.
         why: Box<str>,
-        /// The time since the pod first had to be evicted.
+        /// The time since Headgate first knew that the pod should be evicted.
         after: Duration,
         /// Whether the eviction is allowed now.
         passes: bool,
     },
 }
 
-/// A request in flight. When its answer arrives, the pod may be deleted or its eviction undone.
+/// A request in flight. The pod may be deleted, or its eviction undone, before the answer arrives.
 #[derive(Clone, Debug)]
 pub struct Open {
     pub(super) pod: ObjectKey,
     uid: Uid,
-    /// The record to write. `None`: a check.
+    /// The annotation to write. `None`: the request is a check.
     pub(super) mark: Option<Mark>,
-    /// When the request began, and since when this replica has seen that the pod should be evicted.
+    /// The time at which the request started, and the time at which this replica first saw that the pod should be
+    /// evicted.
     begun: Moment,
     since: Moment,
-    /// Whether nobody had requested the eviction when the request began.
+    /// Whether no client had requested the eviction when the request started.
     early: bool,
-    /// Why the eviction is allowed, if the cause needs a message.
+    /// The message for the reason why the eviction is allowed, if the reason needs a message.
     why: Box<str>,
 }
 
 /// All pods that should be evicted. See the module docs.
 ///
-/// A pod is checked after an event about it or one of its target groups, or when its time has come. The cost of an
-/// event therefore depends only on the pods that it affects.
+/// The leader checks a pod after an event about the pod or one of its target groups, or when its next check is due. The
+/// cost of an event therefore depends only on the affected pods.
 #[derive(Clone, Debug, Default)]
 pub struct Departures {
     pub(super) pods: BTreeMap<ObjectKey, Departure>,
@@ -76,7 +77,7 @@ pub struct Departures {
 }
 
 impl Departures {
-    /// Takes in the state of a pod.
+    /// Records the state of a pod.
     pub fn saw(&mut self, pod: &PodFacts, now: Moment, wall: WallTime) {
         let known = self.pods.get(&pod.key).is_some_and(|known| known.uid == pod.uid);
         let written = pod.leaving.as_deref().filter(|_| stays_alive(pod));
@@ -85,7 +86,7 @@ impl Departures {
         }
         let Some(written) = written else { return };
         let departure = self.pods.entry(pod.key.clone()).or_insert_with(|| {
-            // Its records were seen to be removed, and the request has not been answered.
+            // The annotations of the pod were removed, and a request about the pod is still in flight.
             let mut open = self.open.iter().filter(|(_, open)| open.uid == pod.uid);
             let busy = open.next().map(|(id, open)| (*id, open.mark));
             Departure::new(pod.uid.clone(), *written, now, busy)
@@ -94,7 +95,7 @@ impl Departures {
         self.touch(Touched::Pod(&pod.key), now);
     }
 
-    /// Forgets a pod that is deleted or should no longer be evicted.
+    /// Removes a pod that is deleted or should no longer be evicted.
     pub fn forget(&mut self, pod: &ObjectKey) {
         self.concern(pod, BTreeSet::new());
         self.agenda.put(pod, None);
@@ -103,7 +104,7 @@ impl Departures {
         }
     }
 
-    /// Checks `one` pod, or all if `None`. Forgets those that the index no longer has.
+    /// Removes `one` pod if the index no longer contains the pod. `None`: checks all pods.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) {
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
             let known = self.pods.get(&pod).map(|departure| &departure.uid);
@@ -140,7 +141,7 @@ impl Departures {
         }
     }
 
-    /// The pods to check now, ordered by their first request.
+    /// Returns the pods to check now, ordered by their first request.
     pub fn take_due(&mut self, now: Moment) -> Vec<ObjectKey> {
         for pod in self.checks.take() {
             self.touch(Touched::Pod(&pod), now);
@@ -173,7 +174,7 @@ impl Departures {
         }
     }
 
-    /// Begins a request about a pod: to write `mark`, or a check if `None`. Returns the UID of the pod.
+    /// Records the start of a request about a pod: a write of `mark`, or a check if `None`. Returns the UID of the pod.
     pub fn begin(
         &mut self,
         pod: &ObjectKey,
@@ -193,11 +194,12 @@ impl Departures {
         Some(uid)
     }
 
-    /// Ends a request. `None`: the request is another module's, or from an earlier term.
+    /// Removes an answered request from the requests in flight. `None`: another module sent the request, or the request
+    /// is from an earlier term.
     pub fn answered(&mut self, id: RequestId, now: Moment) -> Option<Open> {
         let open = self.open.remove(&id)?;
         if open.mark.is_none() {
-            // The pod may be deleted by now, and no other event would start the next check.
+            // Start the next check here, because no other event would start the next check if the pod was deleted.
             if let Some(next) = self.checks.end(&open.pod).cloned() {
                 self.touch(Touched::Pod(&next), now);
             }
@@ -210,7 +212,7 @@ impl Departures {
         self.pods.get_mut(&open.pod).filter(|departure| departure.uid == open.uid)
     }
 
-    /// Takes in the result of a write.
+    /// Handles the result of a write.
     pub fn marked(
         &mut self,
         open: Open,
@@ -236,7 +238,7 @@ impl Departures {
         is_new.then(|| Open { why: failure.message, ..open }.tells(Cause::LeavingNotRecorded, now))
     }
 
-    /// Takes in the API server's answer about the budgets of a pod. `is_ready`: whether the pod is ready.
+    /// Handles the API server's answer about the budgets of a pod. `is_ready`: whether the pod is ready.
     pub fn checked(
         &mut self,
         open: Open,
@@ -273,8 +275,8 @@ impl Departures {
     }
 }
 
-/// The checks in flight and those that wait: one at a time in each namespace. Two at the same time could both be
-/// allowed although the budget allows only one.
+/// The checks in flight and the waiting checks. Each namespace has at most one check in flight, because two concurrent
+/// checks could both succeed although the budget allows only one eviction.
 #[derive(Clone, Debug, Default)]
 struct Checks {
     /// The namespaces with a check in flight.
@@ -284,8 +286,8 @@ struct Checks {
 }
 
 impl Checks {
-    /// Whether another check in the namespace of the pod is in flight. If so, the pod is queued by the time of its
-    /// first request, `since`.
+    /// Whether another check is in flight in the namespace of the pod. If another check is in flight, adds the pod to
+    /// the queue, ordered by the time of its first request, `since`.
     fn waits(&mut self, pod: &ObjectKey, since: WallTime) -> bool {
         let waits = self.open.contains(&pod.namespace);
         if waits {
@@ -294,7 +296,7 @@ impl Checks {
         waits
     }
 
-    /// Records that the check of a pod begins.
+    /// Records that the check of a pod starts.
     fn begin(&mut self, pod: &ObjectKey) {
         self.open.insert(pod.namespace.clone());
     }
@@ -312,8 +314,8 @@ impl Checks {
         }
     }
 
-    /// Takes the next pod of each namespace without a check in flight. If that pod needs no check, a later call returns
-    /// the next one.
+    /// Takes the next pod of each namespace without a check in flight. If the pod needs no check, a later call returns
+    /// the next pod.
     fn take(&mut self) -> Vec<ObjectKey> {
         let mut turns = Vec::new();
         self.queues.retain(|namespace, queue| {
@@ -326,12 +328,12 @@ impl Checks {
     }
 }
 
-/// Why a pod may not be evicted for now, and the message.
+/// Why a pod may not be evicted for now, and the message. `None`: the pod may be evicted.
 fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Cause, Box<str>)> {
     if let Some(why) = refused {
         return Some((Cause::EvictionWaitsForBudget, why));
     }
-    // Kubernetes does not count a pod that is not ready against a budget.
+    // Kubernetes does not count an unready pod against a budget.
     let full = budgets.iter().find(|budget| is_ready && budget.allowed <= budget.departing);
     let Budget { name, allowed, departing } = full?;
     let why = format!(
@@ -341,13 +343,13 @@ fn refusal(Checked { refused, budgets }: Checked, is_ready: bool) -> Option<(Cau
 }
 
 impl Open {
-    /// An outcome for an eviction that waits or is undone.
+    /// Creates the outcome for an eviction that waits or is undone.
     fn tells(self, cause: Cause, now: Moment) -> Outcome {
         let Self { pod, uid, why, since, .. } = self;
         Outcome::Tells { pod, uid, cause, why, after: now.since(since), passes: false }
     }
 
-    /// An outcome for an eviction that is allowed.
+    /// Creates the outcome for an eviction that is allowed.
     fn passes(self, cause: Cause, now: Moment) -> Outcome {
         let Self { pod, uid, why, since, .. } = self;
         Outcome::Tells { pod, uid, cause, why, after: now.since(since), passes: true }

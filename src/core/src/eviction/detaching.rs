@@ -1,9 +1,9 @@
 //! Nodes that will be removed and whose pods receive no more traffic from load balancers.
 //!
-//! The component that terminates the machine can wait for that. Headgate annotates the Node ([`DETACHED_AT`]) when none
-//! of its pods is or should be a target, and the load balancers have stopped sending to them. Headgate removes the
-//! annotation when the node remains, or when one of its pods is a target again. Only existing pods count: one that has
-//! ended loses nothing with the machine.
+//! The component that terminates the machine can wait until the node is detached. Headgate annotates the Node
+//! ([`DETACHED_AT`]) when none of its pods is or should be a target, and no load balancer sends to its pods. Headgate
+//! removes the annotation when the node remains, or when one of its pods is a target again. Only pods that have not
+//! terminated count.
 //!
 //! [`DETACHED_AT`]: crate::model::node::DETACHED_AT
 
@@ -19,25 +19,25 @@ use crate::{
     requests::Request,
 };
 
-/// While a node is being removed, all pods are checked this often, in one pass for all nodes.
+/// The interval at which Headgate checks all pods in one pass while a node is being removed.
 const EVERY: Duration = Duration::from_secs(1);
-/// A watch lags by less than this.
+/// The maximum delay of a watch.
 const BEHIND: Duration = Duration::from_mins(2);
-/// A write that Kubernetes rejects is retried after this time.
+/// The delay before Headgate repeats a write that Kubernetes rejected.
 const REFUSED: Duration = Duration::from_secs(60);
-/// At most this many nodes are written to at once.
+/// The maximum number of concurrent writes to nodes.
 const AT_ONCE: usize = 20;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Detaching {
-    /// When nodes are checked next. `None`: after the next event about a node.
+    /// The time of the next check of the nodes. `None`: the next event about a node triggers the check.
     next: Option<Moment>,
-    /// The pods of nodes that will be removed, and when load balancers stop sending to each.
+    /// For each pod on a node that will be removed, the time at which load balancers stop sending to the pod.
     quiet: BTreeMap<Uid, Moment>,
     /// The writes to nodes in flight.
     open: BTreeMap<RequestId, (Arc<str>, bool)>,
-    /// The last write to each node, and the earliest time to repeat it, if it has failed or somebody else has undone
-    /// it.
+    /// The last write to each node, and the earliest time to repeat the write. Headgate repeats a write that failed or
+    /// that another program has undone.
     again: BTreeMap<Arc<str>, (bool, Moment)>,
 }
 
@@ -47,13 +47,13 @@ impl Detaching {
         self.next = self.next.into_iter().chain([now]).min();
     }
 
-    /// When nodes are checked next.
+    /// The time of the next check of the nodes.
     pub const fn next_due(&self) -> Option<Moment> {
         self.next
     }
 
-    /// The annotations to write or remove now. `over`: when load balancers stop sending to a pod, according to its
-    /// records.
+    /// Returns the annotations to write or remove now. `over`: the time at which load balancers stop sending to a pod,
+    /// according to its annotations.
     pub fn due(
         &mut self,
         mut next_id: impl FnMut() -> RequestId,
@@ -103,7 +103,7 @@ impl Detaching {
         asks
     }
 
-    /// Ends a request. Returns whether it was one of this module.
+    /// Handles the result of a write to a node. Returns whether this module sent the request.
     pub fn answered(&mut self, id: RequestId, failure: Option<&Failure>, now: Moment) -> bool {
         let Some((node, is_detached)) = self.open.remove(&id) else { return false };
         let pause = if failure.is_some_and(Failure::is_lasting) { REFUSED } else { SHOWN_WITHIN };

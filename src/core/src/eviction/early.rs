@@ -1,14 +1,14 @@
-//! Pods whose node will be removed: which they are, and which of them Headgate deregisters before anybody requests
-//! their eviction.
+//! Pods whose node will be removed. Headgate deregisters some pods on such nodes before a client requests their
+//! eviction.
 //!
-//! A pod is affected if it had its address before Headgate saw that its node will be removed. A pod that starts there
-//! later is not, because the sign of its node was known by then. If a replica has not seen a pod start, it assumes that
-//! the pod is older than everything else that the replica sees. A pod that drain tools skip is affected whenever it
-//! started, because no drain tool will evict it.
+//! The removal of a node affects a pod if the pod had its address before Headgate saw the removal signal of the node. A
+//! pod that starts on the node later is not affected. If a replica has not seen a pod start, the replica assumes that
+//! the pod started before the removal signal. The removal of a node always affects a pod that drain tools skip, because
+//! no drain tool will evict the pod.
 //!
-//! Every replica tracks these pods; only the leader records that they should be evicted. A pod without a hold gets the
-//! same record as for an eviction request. All evictions are therefore counted together, and a later request finds the
-//! earlier record.
+//! Every replica tracks pods whose node will be removed, but only the leader writes annotations. A pod without a hold
+//! gets the same annotation as for an eviction request. Headgate therefore counts all evictions together, and a later
+//! request finds the earlier annotation.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,7 +32,7 @@ use crate::{
     nodes::Nodes,
 };
 
-/// At most this many pods are written to at once, so that a large node does not delay everything else.
+/// The maximum number of concurrent writes to pods, so that a large node does not delay other work.
 const AT_ONCE: usize = 20;
 
 /// A pod whose node will be removed.
@@ -40,7 +40,7 @@ const AT_ONCE: usize = 20;
 pub(super) struct Concerned {
     uid: Uid,
     node: Arc<str>,
-    /// The pod started after Headgate saw that its node will be removed, and is not registered.
+    /// Whether the pod is not registered because it started after Headgate saw the removal signal of its node.
     pub(super) stays_out: bool,
     /// The earliest time of the next attempt.
     again: Moment,
@@ -56,15 +56,15 @@ pub struct Early {
     open: BTreeMap<RequestId, ObjectKey>,
 }
 
-/// Whether a pod has its first address, on a node that will be removed and whose drain tool skips the pod. `known`: the
-/// pod before this update.
+/// Whether a pod has just received its first address on a node that will be removed, and drain tools skip the pod.
+/// `known`: the previous state of the pod.
 pub fn starts_there(pod: &PodFacts, known: Option<&PodFacts>, nodes: &Nodes) -> bool {
     let signal = pod.node.as_ref().and_then(|node| nodes.signal(node));
     let is_new = known.is_none_or(|known| known.ips.is_empty());
     is_new && !pod.ips.is_empty() && signal.is_some_and(|(signal, _)| pod.passed_over.on(signal))
 }
 
-/// Whether a pod that is seen for the first time is older than the sign of its node.
+/// Whether a pod that is seen for the first time started before the removal signal of its node.
 pub fn was_there(pod: &PodFacts, nodes: &Nodes) -> bool {
     let goes = pod.node.as_ref().and_then(|node| nodes.signal(node));
     let created = u64::try_from(pod.created).unwrap_or_default();
@@ -92,12 +92,13 @@ impl Early {
         self.drained.contains(node)
     }
 
-    /// Forgets a node that remains or is deleted.
+    /// Removes the record of a node that remains or is deleted.
     pub fn forget_node(&mut self, node: &Arc<str>) {
         self.drained.remove(node);
     }
 
-    /// Adds a pod whose node will be removed. `stays_out`: the pod has just started there, and is not registered.
+    /// Adds a pod whose node will be removed. `stays_out`: whether the pod has just started on the node and is not
+    /// registered.
     pub fn concern(&mut self, pod: &PodFacts, node: &Arc<str>, stays_out: bool, now: Moment) {
         if self.pods.get(&pod.key).is_none_or(|known| known.uid != pod.uid) {
             self.forget(&pod.key);
@@ -108,14 +109,14 @@ impl Early {
         self.touch(Touched::Pod(&pod.key), now);
     }
 
-    /// Records that the drain tool will evict this pod, according to the present sign of the node.
+    /// Records that the drain tool will evict this pod, according to the current removal signal of the node.
     pub fn is_evicted(&mut self, pod: &ObjectKey) {
         if let Some(concerned) = self.pods.get_mut(pod) {
             concerned.stays_out = false;
         }
     }
 
-    /// Forgets a pod that is deleted or whose node remains.
+    /// Removes a pod that is deleted or whose node remains.
     pub fn forget(&mut self, pod: &ObjectKey) {
         if self.pods.remove(pod).is_some() {
             self.agenda.put(pod, None);
@@ -123,8 +124,8 @@ impl Early {
         }
     }
 
-    /// Checks `one` pod, or all if `None`. Forgets those that terminate or that the index no longer has. Returns
-    /// whether there were any.
+    /// Removes `one` pod if the pod is terminating or the index no longer contains the pod. `None`: checks all pods.
+    /// Returns whether a pod was removed.
     pub fn keep(&mut self, one: Option<&ObjectKey>, index: &Index) -> bool {
         let before = self.pods.len();
         for pod in these(&self.pods, one.map_or(Touched::All, Touched::Pod)) {
@@ -141,7 +142,7 @@ impl Early {
         self.pods.iter().map(|(pod, concerned)| (pod, &concerned.node))
     }
 
-    /// Schedules a check of the pods that an event may affect. An event about a target group affects none.
+    /// Schedules a check of the pods that an event may affect. An event about a target group affects no pod.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         for pod in these(&self.pods, touched) {
             let idle = self.pods.get(&pod).filter(|_| self.open.values().all(|open| *open != pod));
@@ -151,23 +152,23 @@ impl Early {
         }
     }
 
-    /// Whether a pod started after Headgate saw that its node will be removed, and is not registered.
+    /// Whether a pod is not registered because it started after Headgate saw the removal signal of its node.
     pub fn stays_out(&self, pod: &ObjectKey) -> bool {
         self.pods.get(pod).is_some_and(|concerned| concerned.stays_out)
     }
 
-    /// Whether the pod will be deregistered or is not registered, as far as is known here.
+    /// Whether this replica will deregister the pod early or does not register the pod.
     pub fn goes(&self, pod: &ObjectKey) -> bool {
         self.stays_out(pod) || self.open.values().any(|open| open == pod)
     }
 
-    /// When the next pod may get its record.
+    /// The time at which the next pod may get its annotation.
     pub fn next_due(&self) -> Option<Moment> {
         self.agenda.next_due().filter(|_| self.open.len() < AT_ONCE)
     }
 
-    /// Takes the next pod that may get its record, and since when its node will be removed. A pod that gets none is
-    /// checked again after the next event about it.
+    /// Returns the next pod that may get its annotation, and the time of the removal signal of its node. If the pod
+    /// gets no annotation, the next event about the pod triggers another check.
     pub fn take(&mut self, nodes: &Nodes, now: Moment) -> Option<(ObjectKey, WallTime)> {
         while self.open.len() < AT_ONCE
             && let Some(pod) = self.agenda.take(now)
@@ -186,15 +187,15 @@ impl Early {
         self.agenda.put(pod, Some(now + AGAIN));
     }
 
-    /// Begins to record that a pod should be evicted because its node will be removed.
+    /// Starts to write the annotation that a pod should be evicted because its node will be removed.
     pub fn ask(&mut self, pod: ObjectKey, asked: Asked, id: RequestId) -> Option<MarkWrite> {
         let uid = self.pods.get(&pod)?.uid.clone();
         self.open.insert(id, pod.clone());
-        // A repeated write adds nothing: the records that were written in between still count.
+        // A repeated write does no harm: the annotations from the time between the two writes still apply.
         Some(MarkWrite { pod, uid, mark: Mark::Asked(asked) })
     }
 
-    /// Ends a write. `Some`: Kubernetes rejects it. The message is for an Event.
+    /// Handles the result of a write. Returns the pod and the message for an Event if Kubernetes rejects the write.
     pub fn answered(
         &mut self,
         id: RequestId,
@@ -223,7 +224,8 @@ mod tests {
         testing::pod,
     };
 
-    /// Applies the node `a1` with this taint, seen at this time. Returns whether its sign has changed.
+    /// Applies the node `a1` with this taint, seen at this time. Returns whether the removal signal of the node has
+    /// changed.
     fn tainted(nodes: &mut Nodes, taint: &str, at: u64) -> bool {
         let taints = std::iter::once(taint.into()).collect();
         let node = NodeFacts { name: "a1".into(), taints, ..NodeFacts::default() };
@@ -231,7 +233,7 @@ mod tests {
         nodes.apply(Change::Applied(node), Moment::START, wall).is_some_and(|nodes| !nodes.is_empty())
     }
 
-    /// This number of pods on a disrupted node.
+    /// Creates `pods` pods on a disrupted node.
     fn disrupted(pods: usize) -> (Early, Nodes) {
         let (mut early, mut nodes) = (Early::default(), Nodes::new(Signals::default(), Duration::ZERO));
         tainted(&mut nodes, DISRUPTED[0], 100);
@@ -242,7 +244,7 @@ mod tests {
         (early, nodes)
     }
 
-    /// The ids, from `first` on, of the writes that begin now.
+    /// Starts all writes that are due, and returns the ids of the writes. The first id is `first`.
     fn asked(early: &mut Early, nodes: &Nodes, first: u64, now: Moment) -> Vec<RequestId> {
         let mut asked = Vec::new();
         for id in (first..).map(RequestId) {

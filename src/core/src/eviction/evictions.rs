@@ -1,5 +1,5 @@
-//! The state machine: which pods should be evicted, and which of them get a check or a record next. It reads
-//! [`Surroundings`] and changes only itself.
+//! The state machine of evictions: which pods should be evicted, and which of these pods next need a check or an
+//! annotation. The state machine reads [`Surroundings`] and changes only its own state.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -29,9 +29,9 @@ use crate::{
 /// An update of the index or of the nodes.
 #[derive(Clone, Copy, Debug)]
 pub enum Followed<'a> {
-    /// The watch reported this pod, or any pod if `None`. The slice is the result of [`Evictions::saw`].
+    /// The watch reported this pod, or any number of pods if `None`. The slice is the result of [`Evictions::saw`].
     Pods(Option<&'a ObjectKey>, &'a [Late]),
-    /// The signs of these nodes have changed.
+    /// The removal signals of these nodes have changed.
     Nodes(&'a [Arc<str>]),
 }
 
@@ -39,7 +39,7 @@ pub enum Followed<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
     pod: ObjectKey,
-    /// Whether the pod has just started there.
+    /// Whether the pod has just started on the node.
     starts: bool,
 }
 
@@ -50,11 +50,12 @@ pub enum Consequence {
     Goes {
         pod: ObjectKey,
         node: Arc<str>,
-        /// Why, the message, and whether the targets are deregistered at once.
+        /// The removal signal, with its message. The signal determines whether Headgate deregisters the targets
+        /// immediately.
         signal: Signal,
         /// Whether the pod has a target that Headgate may deregister.
         is_target: bool,
-        /// Whether the pod has just started there, and is not registered.
+        /// Whether the pod has just started on the node and is not registered.
         stays_out: bool,
     },
     /// The pod's node remains after all.
@@ -64,12 +65,12 @@ pub enum Consequence {
         /// Whether the pod was deregistered because of the node.
         is_out: bool,
     },
-    /// No pod of a deleted node exists any more.
+    /// All pods of a deleted node are deleted.
     Ends(Arc<str>),
 }
 
-/// Requests with their IDs, and the target groups to read more often, because a pod waits for healthy targets in its
-/// zone.
+/// Requests with their IDs, and target groups whose health Headgate must read more often. A pod waits for healthy
+/// targets of these groups in its zone.
 type Due = (Vec<(RequestId, Request)>, BTreeSet<TargetGroupArn>);
 
 #[derive(Clone, Debug, Default)]
@@ -77,13 +78,13 @@ pub struct Evictions {
     pub(super) departures: Departures,
     pub(super) early: Early,
     pub(super) detaching: Detaching,
-    /// The pods that had targets in the ledgers when these were last read.
+    /// The pods that had targets in the ledgers when the ledgers were last read.
     noted: BTreeSet<PodMark>,
 }
 
-/// Events.
+/// Methods that handle events.
 impl Evictions {
-    /// Takes in an event that may affect pods that are or will be evicted.
+    /// Handles an event that may affect pods that are or will be evicted.
     pub fn touch(&mut self, touched: Touched<'_>, now: Moment) {
         if let Touched::Ledgers(pods) = touched {
             self.noted.clone_from(pods);
@@ -95,8 +96,8 @@ impl Evictions {
         }
     }
 
-    /// Takes in a change of the watch before the index does. Returns the affected pods on nodes to be removed that the
-    /// change shows for the first time.
+    /// Handles a change from the watch before the index handles the change. Returns the affected pods on nodes that
+    /// will be removed, if the change is the first that shows the pod.
     pub fn saw(&mut self, change: &Change<PodFacts>, around: &Surroundings<'_>) -> Vec<Late> {
         let (pods, touched) = match change {
             Change::Applied(pod) => (std::slice::from_ref(pod), Touched::Pod(&pod.key)),
@@ -131,7 +132,7 @@ impl Evictions {
         late
     }
 
-    /// Follows an update of the index or of the nodes. Returns the consequences for the pods of nodes.
+    /// Handles an update of the index or of the nodes. Returns the consequences for the pods of nodes.
     pub fn follow(&mut self, what: Followed<'_>, around: &Surroundings<'_>) -> Vec<Consequence> {
         let (mut all, mut has_fewer) = (Vec::new(), true);
         match what {
@@ -164,7 +165,7 @@ impl Evictions {
                 }
             }
         }
-        // A deleted node is tracked while it has pods.
+        // Headgate tracks a deleted node while the node still has pods.
         let gone = around.nodes.going().filter(|(_, signal)| has_fewer && signal.fate == Fate::Deleted);
         let empty = gone.filter(|(node, _)| self.early.pods().all(|(_, on)| on != *node));
         let empty: Vec<Arc<str>> = empty.map(|(node, _)| node.clone()).collect();
@@ -175,7 +176,7 @@ impl Evictions {
         all
     }
 
-    /// Updates whether the removal of its node affects a pod. `starts`: the pod has just started there.
+    /// Updates whether the removal of its node affects a pod. `starts`: whether the pod has just started on the node.
     fn concern(&mut self, pod: &ObjectKey, starts: bool, around: &Surroundings<'_>) -> Option<Consequence> {
         let facts = around.index.pods().get(pod)?;
         let node = facts.node.clone()?;
@@ -198,7 +199,7 @@ impl Evictions {
         Some(Consequence::Goes { pod: pod.clone(), node, signal, is_target, stays_out })
     }
 
-    /// Forgets a pod whose node remains.
+    /// Removes a pod whose node remains.
     fn no_concern(&mut self, pod: ObjectKey, node: &Arc<str>, around: &Surroundings<'_>) -> Consequence {
         self.early.forget(&pod);
         let early = self
@@ -212,7 +213,7 @@ impl Evictions {
         Consequence::Stays { pod, node: node.clone(), is_out }
     }
 
-    /// Drops the decision about a pod that was deregistered with its node.
+    /// Removes the decision about a pod that was deregistered with its node.
     fn back_with_its_node(&mut self, pod: &ObjectKey, around: &Surroundings<'_>) {
         if let Some(departure) =
             self.departures.pods.get_mut(pod).filter(|_| !around.index.pods().leaves(pod))
@@ -222,16 +223,16 @@ impl Evictions {
     }
 }
 
-/// The leader's work.
+/// Methods that only the leader uses.
 impl Evictions {
-    /// When [`Evictions::due`] next has something to do.
+    /// The time at which [`Evictions::due`] next needs to run.
     pub fn next_due(&self) -> Option<Moment> {
         let departures = self.departures.agenda.next_due();
         departures.into_iter().chain(self.early.next_due()).chain(self.detaching.next_due()).min()
     }
 
-    /// The requests that are due. First come the records for pods whose node will be removed, then the steps of all
-    /// pods that should be evicted.
+    /// Returns the requests that are due. Annotations for pods whose node will be removed come first, followed by the
+    /// steps of all pods that should be evicted.
     pub fn due(&mut self, mut next_id: impl FnMut() -> RequestId, around: &Surroundings<'_>) -> Due {
         let mut asks = self.ask_to_leave(&mut next_id, around);
         let mut closely = BTreeSet::new();
@@ -244,7 +245,7 @@ impl Evictions {
                 let groups = self.groups_of(pod, around);
                 self.departures.concern(pod, groups);
             }
-            // Another installation manages the other namespaces.
+            // Another installation manages namespaces that are not selected.
             for pod in pods.iter().filter(|pod| around.services.is_selected(&pod.namespace)) {
                 asks.extend(self.step(pod, &mut next_id, around, &mut closely));
             }
@@ -288,8 +289,8 @@ impl Evictions {
         Some((id, request))
     }
 
-    /// Takes in the answer to a request. Returns its consequence. With [`Outcome::Leaves`], the decision to deregister
-    /// the pod is already recorded here.
+    /// Handles the answer to a request. Returns the action that follows from the answer. With [`Outcome::Leaves`], the
+    /// decision to deregister the pod is already stored.
     pub fn answered(
         &mut self,
         id: RequestId,
@@ -323,8 +324,8 @@ impl Evictions {
         let outcome = self.departures.checked(open, result, is_ready, &around.rules.limits, now)?;
         let Outcome::Leaves { pod, .. } = &outcome else { return Some(outcome) };
         let places = around.targets_of(pod);
-        // In the meantime, other pods may have left the zones, or the pod may have got its hold. If so, it is checked
-        // again.
+        // During the check, other pods in the zones may have terminated, or the pod may have got a hold. The leader
+        // then checks the pod again.
         if self.zones_allow(pod, around).is_err() || self.keeps_its_hold(pod, &bound(&places), around) {
             return None;
         }
@@ -339,18 +340,18 @@ impl Evictions {
     }
 }
 
-/// Questions.
+/// Read-only methods.
 impl Evictions {
-    /// The pods that this replica decided to deregister, until that is recorded; and the pods that started on nodes to
-    /// be removed and are not registered.
+    /// The pods whose deregistration is decided but not written yet, and the unregistered pods that started on nodes
+    /// that will be removed.
     pub fn decided(&self) -> (Vec<ObjectKey>, Vec<ObjectKey>) {
         let decided = self.departures.pods.iter().filter(|(_, departure)| departure.decision.is_some());
         let kept_out = self.early.pods.keys().filter(|pod| self.early.stays_out(pod));
         (decided.map(|(pod, _)| pod.clone()).collect(), kept_out.cloned().collect())
     }
 
-    /// Whether a pod may leave its zones in the target groups of the bindings that `leaves` selects. `waited`: the time
-    /// since it first should have left.
+    /// Whether the zones of a pod allow its termination, in the target groups of the bindings that `leaves` selects.
+    /// `waited`: the time since the pod should first have been deregistered.
     pub fn may_leave(
         &self,
         pod: &ObjectKey,
@@ -381,18 +382,19 @@ impl Evictions {
         self.may_leave(pod, |_| true, waited, around)
     }
 
-    /// When this replica first saw each record on a pod about its eviction.
+    /// The times at which this replica first saw each annotation on a pod about its eviction.
     pub(super) fn seen(&self, pod: &PodFacts) -> Option<Seen> {
         let departure = self.departures.pods.get(&pod.key).filter(|departure| departure.uid == pod.uid);
         departure.map(|departure| departure.seen)
     }
 
-    /// Whether a pod's node is cordoned or will be removed. Its eviction is then not undone when the requests stop.
+    /// Whether a pod's node is cordoned or will be removed. Headgate then does not undo the eviction when the requests
+    /// stop.
     fn node_goes(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         around.nodes.last_seen().is_closed(pod.node.as_ref()) || self.early.pods.contains_key(&pod.key)
     }
 
-    /// The target groups whose events affect a pod: see [`Departure::groups`].
+    /// The target groups whose events affect a pod.
     fn groups_of(&self, pod: &ObjectKey, around: &Surroundings<'_>) -> BTreeSet<TargetGroupArn> {
         let decided = self.departures.pods.get(pod).and_then(|departure| departure.decision.as_ref());
         let decided = decided.into_iter().flat_map(|decision| &decision.targets);
@@ -432,7 +434,7 @@ impl Evictions {
         })
     }
 
-    /// Decides to deregister a pod with these `places`.
+    /// Records the decision to deregister a pod from these `places`.
     fn decide(&mut self, pod: &PodFacts, places: Vec<Place>, around: &Surroundings<'_>) {
         let (targets, bound) = around.taken_out(pod, places);
         if let Some(departure) = self.departures.pods.get_mut(&pod.key) {
@@ -461,8 +463,8 @@ impl Evictions {
         }
     }
 
-    /// The labels of the departing pods of a namespace, including pods whose targets were deregistered with their
-    /// nodes.
+    /// The labels of all pods in a namespace with an eviction in progress, including pods that were deregistered with
+    /// their nodes.
     fn departing(&self, namespace: &str, around: &Surroundings<'_>) -> Vec<Labels> {
         let pods = around.index.pods();
         let departs = |pod: &&ObjectKey| self.departs(pod, around);

@@ -1,4 +1,4 @@
-//! The answer to an eviction request: a pure function of the facts about the pod, with one reason.
+//! The answer to an eviction request: a pure function of the facts about the pod. Each answer has one reason.
 
 use std::time::Duration;
 
@@ -9,22 +9,23 @@ use crate::model::{
     leaving::{Asked, Mark, STEP},
 };
 
-/// The grace period of a request must exceed the hold by this.
+/// The minimum time by which the grace period of a request must exceed the hold.
 const ROOM: Duration = Duration::from_secs(5);
 
-/// The hold of a pod: its own setting, or else that of the binding.
+/// The hold of a pod: the pod's own setting, or else the setting of the binding.
 pub fn hold_of(pod: &PodFacts, bound: &BoundTo) -> Hold {
     pod.hold.unwrap_or(bound.hold)
 }
 
 /// How long the load balancers may keep sending after the pod is deregistered: the longest delay of all bindings.
-/// `None`: no binding asks for a hold.
+/// `None`: no binding requests a hold.
 pub fn propagation(pod: &PodFacts, bound: &[BoundTo], bounds: &Bounds) -> Option<Duration> {
     let of = |bound: &BoundTo| hold_of(pod, bound).bound(bound.balancer, bounds);
     bound.iter().filter(|bound| !bound.paused).filter_map(of).max()
 }
 
-/// Whether the hold of the pod is long enough for its bindings. The grace period of a request does not count.
+/// Whether the hold of the pod is long enough for its bindings. The result does not depend on the grace period of a
+/// request.
 pub fn has_hold(pod: &PodFacts, bound: &[BoundTo]) -> bool {
     !bound.is_empty() && is_held(pod, bound, None)
 }
@@ -34,15 +35,16 @@ fn is_held(pod: &PodFacts, bound: &[BoundTo], grace: Option<u32>) -> bool {
     let seconds = |bound: &BoundTo| hold_of(pod, bound).seconds(bound.balancer);
     let wanted = bound.iter().map(seconds).max().unwrap_or_default();
     let room = u32::try_from(ROOM.as_secs()).unwrap_or(u32::MAX);
-    // The kubelet lets a request shorten the grace period of the pod, but not extend it.
+    // A request can shorten the grace period of the pod, but the kubelet does not let a request extend it.
     let grace = grace.unwrap_or(pod.ending.grace).min(pod.ending.grace);
     pod.ending.sleeps >= wanted && grace >= wanted.saturating_add(room)
 }
 
-/// The answer to a request for the eviction of `pod`, which has the bindings `bound`.
+/// Returns the answer to a request for the eviction of `pod`, which has the bindings `bound`.
 ///
-/// `is_guarded`: its zone may have to wait for a replacement. `node_goes`: the watch shows that its node is cordoned or
-/// will be removed. `seen`: when this replica first saw each record on the pod.
+/// `is_guarded`: whether the zone of the pod may have to wait for a replacement. `node_goes`: whether the pod's node is
+/// cordoned or will be removed, according to the watch. `seen`: the times at which this replica first saw each
+/// annotation on the pod.
 pub fn rule(
     pod: &PodFacts,
     bound: &[BoundTo],
@@ -60,7 +62,8 @@ pub fn rule(
         let retry = retry.clamp(Duration::from_secs(1), LONGEST_RETRY);
         Ruling::Wait { cause, retry, uid: pod.uid.clone(), mark }
     };
-    // The request sets the grace period of the pod. A short one does not deregister the pod: anyone may send a request.
+    // The request sets the grace period of the pod. A short grace period does not deregister the pod, because anyone
+    // may send a request.
     let held = has_hold(pod, bound);
     let cuts = !is_held(pod, bound, request.grace);
     let pass_held = |cause| {
@@ -74,12 +77,12 @@ pub fn rule(
             return wait(Cause::EvictionRecorded, LONGEST_RETRY / 2, Some(mark));
         }
         if let Some(cause) = leaving.let_go() {
-            // A deregistered pod needs no hold, so the request cuts nothing short.
+            // A deregistered pod needs no hold, so the grace period of the request does not matter.
             return if held && !leaving.is_out() { pass_held(cause) } else { Ruling::Pass(cause) };
         }
         if leaving.ask.early {
-            // The pod is deregistered or soon will be, and nobody has requested its eviction until now. A pod with its
-            // hold was deregistered only because drain tools skip it; the hold covers the rest of the propagation
+            // The pod is or soon will be deregistered, and a client requests its eviction for the first time. A pod
+            // with a hold was deregistered only because drain tools skip it. The hold covers the remaining propagation
             // delay.
             if held && leaving.is_out() {
                 return pass_held(Cause::HoldAllows);
@@ -132,7 +135,7 @@ pub fn rule(
     }
 }
 
-/// The record of a first request, dated no earlier than `earliest`.
+/// The annotation for a first request. Its time is not earlier than `earliest`.
 fn asked_first(earliest: WallTime, request: &Request, wall: WallTime) -> Asked {
     let since = (wall - request.ago.first).max(earliest);
     Asked { asked: (wall - request.ago.last).max(since), ..Asked::first(since) }

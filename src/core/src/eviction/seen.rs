@@ -1,13 +1,13 @@
-//! When this replica first saw each record on a pod about its eviction.
+//! The times at which this replica first saw each annotation on a pod about its eviction.
 //!
-//! Every replica tracks this for every pod that should be evicted, whether or not it leads. A new leader has therefore
-//! seen each record since about the time of its write, and continues the wait.
+//! Every replica tracks when it first saw each annotation on pods that should be evicted, even if the replica is not
+//! the leader. A new leader has therefore seen each annotation shortly after its write, and continues the wait.
 
 use std::time::Duration;
 
 use crate::model::{LeavingFacts, Moment, Written};
 
-/// See the module docs.
+/// The times for one pod. See the module docs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     since: Written,
@@ -17,7 +17,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The times for records that are seen for the first time.
+    /// Creates the times for annotations that are seen for the first time.
     pub fn first(facts: &LeavingFacts, now: Moment) -> Self {
         let written = |at| Written::new(at, now);
         Self {
@@ -28,7 +28,7 @@ impl Seen {
         }
     }
 
-    /// Updates the times to the records as they are now.
+    /// Updates the times for the current annotations.
     pub fn follow(&mut self, facts: &LeavingFacts, now: Moment) {
         let fresh = Self::first(facts, now);
         let known = |before: Option<Written>, fresh: Option<Written>| {
@@ -42,7 +42,7 @@ impl Seen {
         };
     }
 
-    /// Sets when AWS accepted the deregistration, which this replica knows from its own request.
+    /// Sets the time at which AWS accepted the deregistration. This replica knows the time from its own request.
     pub const fn was_deregistered(&mut self, since: Moment) {
         if let Some(written) = self.deregistered {
             self.deregistered = Some(Written::new(written.at(), since));
@@ -59,18 +59,18 @@ impl Seen {
         self.asked
     }
 
-    /// When the leader last decided that the eviction waits.
+    /// The time at which the leader last decided that the eviction must wait.
     pub const fn waits(&self) -> Option<Written> {
         self.waits
     }
 
-    /// When the load balancers stop sending, if AWS has accepted the deregistration.
+    /// The time at which the load balancers stop sending. `None`: AWS has not accepted the deregistration.
     pub fn over(&self, facts: &LeavingFacts) -> Option<Moment> {
         let (_, bound) = facts.deregistered?;
         Some(self.deregistered?.ends(bound))
     }
 
-    /// The time since the first request.
+    /// The time that has passed since the first request.
     pub const fn waited(&self, now: Moment) -> Duration {
         self.since.ago(now)
     }

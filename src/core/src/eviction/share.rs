@@ -1,9 +1,9 @@
-//! Pods that drain tools skip: when they are deregistered, and how many of a target group at a time.
+//! Decides when to deregister pods that drain tools skip, and how many pods of a target group at a time.
 //!
-//! A pod of a DaemonSet gets no notice before its machine terminates. Headgate therefore deregisters it early, even if
-//! it has a hold. But many nodes may get a taint or annotation at once, long before they terminate, and a pod that is
-//! deregistered early no longer serves. At most a quarter of the pods of a target group are therefore deregistered
-//! early at a time, in addition to those whose replacements already serve.
+//! A pod of a DaemonSet gets no notice before its machine terminates. Headgate therefore deregisters a DaemonSet's pod
+//! early, even if the pod has a hold. However, many nodes may get a taint or annotation at the same time, long before
+//! the nodes terminate. A pod that is deregistered early no longer serves. Headgate therefore deregisters at most a
+//! quarter of the pods of a target group early. Pods whose replacements already serve do not count toward this share.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,19 +28,19 @@ use crate::{
 
 /// At most one in this many pods of a target group may be deregistered early.
 const ONE_IN: usize = 4;
-/// A replacement node may start before the old nodes are marked for removal, by at most this time.
+/// The maximum time by which a replacement node may start before the old nodes get their removal signals.
 const BEFORE: Duration = Duration::from_hours(1);
-/// A replacement node is younger than all nodes to be removed, by more than this. Nodes that were created together
-/// differ by less.
+/// The minimum difference in age between a replacement node and all nodes that will be removed. Nodes that were created
+/// together differ by less.
 const YOUNGER: i64 = 60;
 
-/// The members by namespace and target group.
+/// The pods of each namespace and target group.
 type Known = BTreeMap<(Arc<str>, TargetGroupArn), Members>;
 
-/// The pods of a namespace that are targets of one group, or would be if they were not deregistered.
+/// The pods of a namespace that are targets of one group, or would be targets if they were not deregistered.
 struct Members {
     pods: BTreeSet<ObjectKey>,
-    /// The pods that are deregistered early, or soon will be.
+    /// The pods that are or soon will be deregistered early.
     leaving: BTreeSet<ObjectKey>,
     /// The number of pods that serve in place of pods whose nodes will be removed.
     replacing: usize,
@@ -56,8 +56,8 @@ impl Members {
 }
 
 impl Surroundings<'_> {
-    /// Why a pod that drain tools skip is still a target although its node will be drained. `None`: it is no such pod,
-    /// or its eviction is already recorded.
+    /// Why a pod that drain tools skip is still a target although its node will be drained. `None`: drain tools do not
+    /// skip the pod, the pod needs no hold, or its eviction is already recorded.
     pub fn waits_early(&self, evictions: &Evictions, pod: &PodFacts) -> Option<Cause> {
         let places = bound(&self.places_of(pod));
         let is_held = propagation(pod, &places, &self.rules.bounds).is_some();
@@ -68,7 +68,8 @@ impl Surroundings<'_> {
         Some(if has_come { Cause::TooManyLeaveEarly } else { Cause::ManyNodesMarked })
     }
 
-    /// The targets of the pod. If it has none: those that it would have if it were not deregistered.
+    /// The targets of the pod. If the pod has no target, returns the targets that the pod would have without its
+    /// deregistration.
     fn places_of(&self, pod: &PodFacts) -> Vec<Place> {
         let now = self.targets_of(&pod.key);
         if now.is_empty() { self.bound_but_for_leaving(&pod.key) } else { now }
@@ -80,7 +81,7 @@ impl Surroundings<'_> {
         signal.is_some_and(|(signal, _)| pod.passed_over.on(signal))
     }
 
-    /// The pods in the namespace of `pod` that are targets of a group, or would be. `leaves`: whether a pod is
+    /// The pods in the namespace of `pod` that are or would be targets of a group. `leaves`: whether a pod is
     /// deregistered early.
     fn members(&self, pod: &ObjectKey, arn: &TargetGroupArn, leaves: impl Fn(&PodFacts) -> bool) -> Members {
         let bindings = self.index.bindings().of_group(arn);
@@ -94,7 +95,8 @@ impl Surroundings<'_> {
         };
         let all = self.index.pods().of(&pod.namespace).filter(is_member);
         let mut members = Members { pods: BTreeSet::new(), leaving: BTreeSet::new(), replacing: 0 };
-        // Since when the first node of these pods will be removed, and when the youngest such node was created.
+        // The time of the first removal signal of a node of these pods, and the creation time of the youngest such
+        // node.
         let (mut since, mut youngest, mut staying) = (None, i64::MIN, Vec::new());
         let created = |facts: &PodFacts| self.nodes.last_seen().created(facts.node.as_ref());
         for facts in all {
@@ -127,8 +129,8 @@ impl Surroundings<'_> {
 }
 
 impl Evictions {
-    /// Records that pods should be evicted whose node will be drained, before anyone requests it: pods without a hold,
-    /// and pods that drain tools skip.
+    /// Writes annotations for pods whose node will be drained, before a client requests their eviction. The method
+    /// selects pods without a hold, and pods that drain tools skip.
     pub(super) fn ask_to_leave(
         &mut self,
         mut next_id: impl FnMut() -> RequestId,
@@ -140,7 +142,7 @@ impl Evictions {
             let facts = facts.filter(|facts| stays_alive(facts) && facts.leaving.is_none());
             let Some(facts) = facts else { continue };
             if !self.leaves_early(facts, &mut known, around) {
-                // Replacements may become healthy, or other pods may terminate.
+                // Check the pod again later, because replacements may become healthy, or other pods may terminate.
                 if around.waits_early(self, facts) == Some(Cause::TooManyLeaveEarly) {
                     self.early.look_again(&pod, around.now);
                 }
@@ -158,8 +160,8 @@ impl Evictions {
         asks
     }
 
-    /// Whether a pod is deregistered early because its node will be drained. That excludes pods that have their hold
-    /// and will be evicted by the drain tool, and pods that need no hold.
+    /// Whether a pod is deregistered early because its node will be drained. Pods with a hold that the drain tool will
+    /// evict are not deregistered early. Pods that need no hold are not deregistered early either.
     fn leaves_early(&self, pod: &PodFacts, known: &mut Known, around: &Surroundings<'_>) -> bool {
         let places = bound(&around.places_of(pod));
         if propagation(pod, &places, &around.rules.bounds).is_none() {
@@ -172,7 +174,8 @@ impl Evictions {
         }
     }
 
-    /// Whether a pod has its hold and time to use it. A pod that terminates with its machine has no time.
+    /// Whether a pod has a hold and enough time for the hold. A pod that terminates with its machine does not have
+    /// enough time.
     pub(super) fn keeps_its_hold(
         &self,
         pod: &ObjectKey,
@@ -186,7 +189,8 @@ impl Evictions {
         !ends_with_its_node && around.has_its_hold(pod, bound)
     }
 
-    /// Whether Headgate may act now on the sign of the pod's node, or other pods have been evicted from the node.
+    /// Whether Headgate may act now on the removal signal of the pod's node, or other pods of the node have been
+    /// evicted.
     fn has_come(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         let signal = pod.node.as_ref().and_then(|node| Some((node, around.nodes.signal(node)?.0)));
         signal.is_some_and(|(node, signal)| {
@@ -194,10 +198,10 @@ impl Evictions {
         })
     }
 
-    /// Whether a pod that starts on a node to be removed should not be registered.
+    /// Whether a pod that starts on a node that will be removed should not be registered.
     pub(super) fn stays_out(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
-        // The previous leader may have registered the pod while the node still remained, even in a group where it would
-        // not become a target now.
+        // The previous leader may have registered the pod before the removal signal, even in a group that would not
+        // accept the pod now.
         let is_in = |arn: &TargetGroupArn, target: &Target| {
             around.groups.get(arn).is_some_and(|group| group.registrations().may_be_sent_to(target).is_some())
         };
@@ -208,7 +212,7 @@ impl Evictions {
             && self.leaves_early(pod, &mut BTreeMap::new(), around)
     }
 
-    /// Whether at most the allowed share of each target group of the pod is deregistered early, including this pod.
+    /// Whether each target group of the pod has at most the allowed share of early deregistrations, including this pod.
     pub(super) fn share_allows(&self, pod: &PodFacts, around: &Surroundings<'_>) -> bool {
         let is_out = |facts: &PodFacts| self.is_out_early(&facts.key);
         let groups = around.places_of(pod);
@@ -222,8 +226,8 @@ impl Evictions {
         is_out || self.early.stays_out(pod)
     }
 
-    /// Whether one more pod of each target group may be deregistered early. Unlike [`Self::share_allows`], this also
-    /// counts pods that only have a record, because they may wait for their budgets forever.
+    /// Whether one more pod of each target group may be deregistered early. Unlike [`Self::share_allows`], this method
+    /// also counts pods that only have an annotation, because such pods may wait for their budgets forever.
     fn allow(&self, pod: &PodFacts, known: &mut Known, around: &Surroundings<'_>) -> bool {
         let leaves = |facts: &PodFacts| {
             let is_asked = facts.leaving.as_deref().is_some_and(|leaving| leaving.ask.early);

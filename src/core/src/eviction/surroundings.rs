@@ -1,5 +1,5 @@
-//! Data about pods that are or may be evicted: where they are targets, and which of their targets AWS may still have.
-//! Read-only.
+//! Read-only data about pods that are or may be evicted: the target groups of each pod, and the targets that AWS may
+//! still list.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use crate::{
     targets::groups::{Group, Groups, Which},
 };
 
-/// A target of a pod: present, desired or past.
+/// A present, desired or past target of a pod.
 pub type Place = (BoundTo, TargetGroupArn, Target);
 
 #[derive(Clone, Copy, Debug)]
@@ -30,14 +30,15 @@ pub struct Surroundings<'a> {
     pub(super) services: &'a Services,
     pub(super) nodes: &'a Nodes,
     pub(super) rules: Rules,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub(super) leads: bool,
     pub(super) now: Moment,
     pub(super) wall: WallTime,
 }
 
 impl<'a> Surroundings<'a> {
-    /// The data at this time. `leads`: whether this replica leads. `wall`: the time to write into records.
+    /// Creates a view of the data at this time. `leads`: whether this replica is the leader. `wall`: the wall-clock
+    /// time for new annotations.
     pub const fn new(
         (index, groups, services, nodes): (&'a Index, &'a Groups, &'a Services, &'a Nodes),
         rules: Rules,
@@ -48,8 +49,8 @@ impl<'a> Surroundings<'a> {
         Self { index, groups, services, nodes, rules, leads, now, wall }
     }
 
-    /// The answer to a request for the eviction of a pod. `was_noted`: the ledgers contained a target of the pod when
-    /// they were last read.
+    /// The answer to a request for the eviction of a pod. `was_noted`: whether the ledgers contained a target of the
+    /// pod when the ledgers were last read.
     pub(super) fn rule(
         &self,
         seen: Option<Seen>,
@@ -60,21 +61,21 @@ impl<'a> Surroundings<'a> {
         let pod = &facts.key;
         let is_guarded = self.zones(pod, |_| true, |_| false).iter().any(Zone::is_guarded);
         let places = if self.index.pods().goes_with_its_node(pod) {
-            // The pod may just have been deregistered, and the load balancer may still send to it.
+            // The pod may have been deregistered just now, and the load balancer may still send to the pod.
             self.bound_but_for_leaving(pod)
         } else {
             self.targets_of(pod)
         };
         let mut bound: Vec<BoundTo> = bound(&places);
         if let (true, Some(hold)) = (bound.is_empty(), self.may_be_sent_to(facts, was_noted)) {
-            // Only the leader knows the load balancer. An NLB has the longest propagation delay.
+            // Only the leader knows the type of the load balancer. An NLB has the longest propagation delay.
             bound.push(BoundTo { balancer: LoadBalancerType::Network, hold, paused: false });
         }
         let node_goes = self.node_goes(facts);
         rule(facts, &bound, is_guarded, node_goes, request, &self.rules, (self.now, self.wall, seen))
     }
 
-    /// Whether the watch shows that the pod's node is cordoned or will be removed.
+    /// Whether the pod's node is cordoned or will be removed, according to the watch.
     fn node_goes(&self, pod: &PodFacts) -> bool {
         let signal = |node: &Arc<str>| self.nodes.signal(node);
         self.nodes.last_seen().is_closed(pod.node.as_ref()) || pod.node.as_ref().and_then(signal).is_some()
@@ -98,7 +99,7 @@ impl<'a> Surroundings<'a> {
             if self.is_paused(pod, binding, &target) {
                 return None;
             }
-            // A new leader has not read the target group yet, so the target may serve.
+            // A new leader has not read the health of the target group yet. The target may therefore serve.
             let unread = group.observation().last_read().is_none();
             let counts = |(other, owner): &(&Target, &ObjectKey)| {
                 *owner != pod
@@ -117,9 +118,9 @@ impl<'a> Surroundings<'a> {
         zones.collect()
     }
 
-    /// Whether a pod is its namespace's only serving target of a target group, not counting departing pods. Nobody
-    /// waits for a pod that is deregistered early, so this one remains registered until its eviction allows a
-    /// replacement.
+    /// Whether a pod is the only serving target of a target group in its namespace. Pods with an eviction in progress
+    /// do not count. An early deregistration starts no replacement, so the last serving pod remains registered until
+    /// its eviction.
     pub(super) fn is_last_that_serves(&self, pod: &ObjectKey, departs: impl Fn(&ObjectKey) -> bool) -> bool {
         self.targets_of(pod).iter().any(|(bound, arn, target)| {
             let Some(group) = self.groups.get(arn).filter(|_| !bound.paused) else { return false };
@@ -133,8 +134,8 @@ impl<'a> Surroundings<'a> {
         })
     }
 
-    /// Whether the last read shows that a pod is healthy in a target group. A target that does not serve because of a
-    /// zonal shift counts too, because the shift may end at any time.
+    /// Whether a pod was healthy in a target group when Headgate last read its health. A target in a zonal shift counts
+    /// as healthy, because the shift may end at any time.
     pub(super) fn is_healthy_in(&self, arn: &TargetGroupArn, pod: &ObjectKey) -> bool {
         let Some(group) = self.groups.get(arn) else { return false };
         let mut targets = self.index.pods().bound(pod).into_iter();
@@ -144,8 +145,8 @@ impl<'a> Surroundings<'a> {
         })
     }
 
-    /// Whether Headgate makes no calls about this target of a pod: every binding that gives it to the pod is paused, or
-    /// Headgate is.
+    /// Whether Headgate sends no calls about this target of a pod. Either every binding that gives the pod the target
+    /// is paused, or Headgate is read-only.
     fn is_paused(&self, pod: &ObjectKey, binding: &Binding, target: &Target) -> bool {
         let Some(group) = self.groups.get(&binding.key.group) else { return binding.policy.paused };
         match group.registrations().is_paused_for(target, pod) {
@@ -154,7 +155,7 @@ impl<'a> Surroundings<'a> {
         }
     }
 
-    /// The place of a pod that is, or would be, this target.
+    /// Describes this target of the pod. The target may be only desired.
     fn place(&self, pod: &ObjectKey, binding: &Binding, target: Target) -> Place {
         let paused = self.is_paused(pod, binding, &target);
         let bound = BoundTo { balancer: binding.balancer, hold: binding.policy.hold, paused };
@@ -166,18 +167,19 @@ impl<'a> Surroundings<'a> {
         bound.filter_map(|(binding, target)| Some(self.place(pod, binding, target.ok()?))).collect()
     }
 
-    /// The places in which a pod is a target, or would be if it were not deregistered.
+    /// The targets that a pod has, or would have if the pod were not deregistered.
     pub(super) fn bound_but_for_leaving(&self, pod: &ObjectKey) -> Vec<Place> {
         let bound = self.index.pods().bound_but_for_leaving(pod).into_iter();
         bound.map(|(binding, target)| self.place(pod, binding, target)).collect()
     }
 
-    /// The hold of a binding that may yet apply to the pod, because its target group is still being looked up.
+    /// The hold of a binding that may still apply to the pod, because Headgate is still looking up the binding's target
+    /// group.
     pub(super) fn may_yet_bind(&self, pod: &PodFacts) -> Option<Hold> {
         self.services.origins().pending(&pod.key.namespace, &pod.labels, self.leads)
     }
 
-    /// The hold of a pod without bindings, if a load balancer may send to it nevertheless.
+    /// The hold of a pod without bindings, if a load balancer may still send to the pod.
     fn may_be_sent_to(&self, pod: &PodFacts, was_noted: bool) -> Option<Hold> {
         // The pod has just started, unless the watch lags.
         if pod.ips.is_empty() && !was_noted && !self.has_elsewhere(pod) {
@@ -187,14 +189,14 @@ impl<'a> Surroundings<'a> {
         let left = if self.leads {
             left.is_some_and(|left| self.now.since(left) < self.rules.bounds.network)
         } else {
-            // The deregistration may wait for a replacement; only a leader knows that. A replica that started later
-            // learns from an open gate or from the ledgers that the pod was a target.
+            // The deregistration may wait for a replacement, which only a leader knows. A replica that started later
+            // uses an open gate or the ledgers to detect that the pod was a target.
             let was_bound = left.is_some() || was_noted;
             was_bound || pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips))
         };
         let mut bound = self.index.pods().bound(&pod.key).into_iter();
-        // The pod may have become unready before this replica saw it ready. Or the leader has not seen that yet, or
-        // keeps the pod for its zones, so that the pod is still registered.
+        // An unready pod may still be registered, because a replica has not seen the latest readiness or because the
+        // pod's zone needs the target.
         let is_unready = |target: &Result<Target, Cause>| target.is_err_and(Cause::is_of_readiness);
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
@@ -204,8 +206,8 @@ impl<'a> Surroundings<'a> {
         known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
     }
 
-    /// Whether the previous leader had the pod at an address that this replica does not see on it. Either the watch
-    /// lags, or the pod has lost the address and another pod may have it.
+    /// Whether the previous leader registered the pod with an address that its status does not show to this replica.
+    /// Either the watch lags, or the pod has lost the address and another pod may have it.
     pub(super) fn has_elsewhere(&self, pod: &PodFacts) -> bool {
         let mut groups = self.groups.these(Which::OfPod(&pod.uid));
         groups.any(|(_, group)| group.registrations().has_elsewhere(&pod.uid, &pod.ips))
@@ -225,7 +227,7 @@ impl<'a> Surroundings<'a> {
         left.chain(returned).max().unwrap_or_default()
     }
 
-    /// How long load balancers would keep sending to a pod that is or will be a target, if it were deregistered now.
+    /// How long load balancers would keep sending to a present or future target if the pod were deregistered now.
     /// `None`: the pod needs no hold.
     pub(super) fn would_be_sent_to(&self, pod: &PodFacts) -> Option<Duration> {
         let places = self.targets_of(&pod.key).into_iter().chain(self.left_of(pod));
@@ -234,8 +236,8 @@ impl<'a> Surroundings<'a> {
         places.max().or_else(|| self.may_yet_bind(pod).map(|_| bounds.network))
     }
 
-    /// Further targets of a pod that AWS may have although the pod is no longer bound to them: their deregistration is
-    /// in progress. For example, another leader registered one before it saw that the pod should be evicted.
+    /// Further targets of a pod that AWS may list although Headgate is already deregistering the targets. For example,
+    /// another leader registered a target before it saw that the pod should be evicted.
     pub(super) fn left_of(&self, pod: &PodFacts) -> Vec<Place> {
         let targets = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
             group.registrations().all_of(&pod.uid, &pod.ips).map(move |(target, asked)| {
@@ -258,13 +260,13 @@ impl<'a> Surroundings<'a> {
         (written.map(|(_, arn, target)| (arn, target)).collect(), bound.max(self.lingering(pod)))
     }
 
-    /// The zone of a pod, if it is known.
+    /// The zone of a pod, if the zone is known.
     fn zone_of(&self, pod: &ObjectKey) -> Option<&Arc<str>> {
         self.nodes.last_seen().zone(self.index.pods().get(pod)?.node.as_ref())
     }
 
-    /// How many other pods that `binding` selects are, or may come to be, in a zone. Pods that start or are not
-    /// scheduled yet count, and so do pods that terminate, because replacements will start.
+    /// The number of other pods of `binding` that are or may be in a zone. Starting and unscheduled pods count.
+    /// Terminating pods count too, because replacements will start.
     fn others_in(&self, zone: &Arc<str>, binding: &Binding, pod: &ObjectKey) -> usize {
         let here = self.index.pods().of(&pod.namespace).filter(|other| {
             other.key != *pod
@@ -275,24 +277,25 @@ impl<'a> Surroundings<'a> {
         here.count()
     }
 
-    /// Whether the hold of a pod with the bindings `bound` is long enough, as far as is known here.
+    /// Whether the hold of a pod with the bindings `bound` is long enough, as far as this replica knows.
     pub(super) fn has_its_hold(&self, pod: &ObjectKey, bound: &[BoundTo]) -> bool {
         self.index.pods().get(pod).is_some_and(|facts| has_hold(facts, bound))
     }
 }
 
-/// Whether the last read of a target group shows that a target serves. During a zonal shift it does not.
+/// Whether a target serves, according to the last known state of its target group. A target in a zonal shift does not
+/// serve.
 fn serves(group: &Group, target: &Target) -> bool {
     group.observation().state(target) == Some(HealthState::Healthy)
 }
 
-/// Whether a target serves, and has not been changed since the last read.
+/// Whether a target serves, and Headgate has not changed the target since its health was last read.
 fn serves_on(group: &Group, target: &Target) -> bool {
     let counts = |read| group.registrations().is_untouched_since(target, read);
     serves(group, target) && group.observation().last_read().is_some_and(counts)
 }
 
-/// The bindings of these places.
+/// The bindings of these targets.
 pub fn bound(places: &[Place]) -> Vec<BoundTo> {
     places.iter().map(|(bound, ..)| *bound).collect()
 }

@@ -1,4 +1,4 @@
-//! The machine by itself: a pod that is asked to leave, and one whose node goes, with what the others know.
+//! Tests of the state machine alone: a pod with an eviction request, and a pod whose node will be removed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,7 +22,7 @@ use crate::{
     testing::{PodBuilder, arn, group, pod, service},
 };
 
-/// What the others know, and the machine.
+/// The state machine and the data that it reads.
 struct World {
     evictions: Evictions,
     index: Index,
@@ -42,7 +42,7 @@ fn wall(now: Moment) -> WallTime {
 }
 
 impl World {
-    /// The Service `web` binds its pods to `blue`, whose reads show nothing yet.
+    /// Creates an index in which the Service `web` binds its pods to `blue`. The health of the targets is unknown.
     fn new(pods: &[PodBuilder]) -> Self {
         let web = service("web").port("http", 80).annotated("http=blue").build();
         let origin = Origin::Service(web.key.clone());
@@ -90,7 +90,7 @@ impl World {
         evictions.follow(Followed::Pods(Some(&key), &late), &around);
     }
 
-    /// The node `n` has this taint, or none.
+    /// Gives the node `n` this taint. `None`: removes the taint.
     fn taint(&mut self, taint: Option<&str>) -> Vec<Consequence> {
         let taints = taint.into_iter().map(Into::into).collect();
         let node = NodeFacts { name: "n".into(), taints, ..NodeFacts::default() };
@@ -138,7 +138,7 @@ fn a_pod_that_is_asked_to_leave_is_checked_and_leaves() {
     let leaves = Outcome::Leaves { pod: check.pod.clone(), node: None };
     assert_eq!(world.answered(*id, no_budget()), Some(leaves));
     assert_eq!(world.answered(*id, no_budget()), None, "it was answered");
-    // The engine does that; then it is written down.
+    // The test applies the order in place of the engine. The decision is then written to the pod.
     world.index.order(&check.pod, Order::Leave(true), world.now);
     let due = world.due();
     let [(_, Request::Mark(write))] = &due[..] else { panic!("{due:?}") };

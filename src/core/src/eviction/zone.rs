@@ -1,10 +1,11 @@
-//! The zone guard. It keeps a healthy pod registered if its zone of a target group would have fewer healthy targets
-//! without it than the binding asks for, while a replacement there may become healthy.
+//! The zone guard. A healthy pod remains registered if its zone would have fewer healthy targets without the pod than
+//! the binding requires. The zone guard applies while a replacement in the zone may become healthy.
 //!
-//! A load balancer without cross-zone load balancing has no target in a zone without a healthy one, and clients that
-//! are pinned to the zone fail. Evictions are allowed one after the other: pods whose eviction was allowed before no
-//! longer count. The wait ends [`Limits::patience`](crate::model::eviction::Limits::patience) after the first request,
-//! so that a zone in which nothing can start does not block a drain forever.
+//! If a zone has no healthy target, a load balancer without cross-zone load balancing cannot serve the zone. Clients
+//! that are pinned to a zone without a healthy target fail. Evictions are allowed one after another: pods whose
+//! eviction was already allowed no longer count as healthy. The wait of an eviction ends
+//! [`Limits::patience`](crate::model::eviction::Limits::patience) after the first request. A zone in which no pod can
+//! start therefore does not block a drain forever.
 
 use std::time::Duration;
 
@@ -13,20 +14,22 @@ use crate::model::Cause;
 /// The state of a pod's zone in one target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Whether the target of the pod serves. During a zonal shift it does not, so the zone is not guarded.
+    /// Whether the target of the pod serves. A target in a zonal shift does not serve, so the zone guard does not
+    /// apply.
     pub(super) serves: bool,
-    /// How many healthy targets should remain in the zone.
+    /// The minimum number of healthy targets in the zone.
     pub(super) least: usize,
-    /// How many other targets serve there, without those whose eviction was allowed before.
+    /// The number of other serving targets in the zone, without pods whose eviction was already allowed.
     pub(super) healthy: usize,
-    /// How many other pods are, will be or recently were targets there.
+    /// The number of other pods that are, will be or recently were targets in the zone.
     pub(super) others: usize,
     /// Whether a node of the zone accepts new pods.
     pub(super) has_room: bool,
 }
 
 impl Zone {
-    /// Whether the guard applies. A pod that is alone in its zone gets no replacement there before it terminates.
+    /// Whether the zone guard applies. If the pod is alone in its zone, no replacement starts in the zone before the
+    /// pod terminates.
     pub const fn is_guarded(&self) -> bool {
         self.least > 0 && self.others > 0
     }
@@ -36,7 +39,7 @@ impl Zone {
     }
 }
 
-/// Whether a pod may leave these zones `waited` after its first request, or why it has to wait.
+/// Whether these zones allow a pod's deregistration `waited` after its first request, with the reason.
 pub fn may_leave(zones: &[Zone], waited: Duration, patience: Duration) -> Result<Cause, Cause> {
     let mut thin = zones.iter().filter(|zone| zone.would_be_thin()).peekable();
     if thin.peek().is_none() {

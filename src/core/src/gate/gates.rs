@@ -1,9 +1,11 @@
-//! The pods whose gate is not in its desired state, and when to write what to each.
+//! The pods whose gate is not in its desired state, and the writes that each of these pods needs.
 //!
-//! A pod is added when its gate is closed, or open for an IP that the pod no longer has. It is removed when its status
-//! shows the desired state. Headgate judges it again when something happens to it, to a target group that it waits for,
-//! or to a binding of its namespace. Headgate opens or closes a gate at once. It explains why a gate is closed only
-//! after a moment, so it writes to most pods once, and not for each health state.
+//! Headgate starts to track a pod when its gate is closed, or is open for an IP that the pod no longer has. Headgate
+//! stops tracking the pod when its status shows the desired state. Events about the pod, its target groups or the
+//! bindings of its namespace trigger a new evaluation of the gate.
+//!
+//! Headgate opens or closes a gate immediately. Headgate waits a few seconds before it writes why a gate is closed.
+//! Most pods therefore need only one write.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,69 +29,71 @@ use crate::{
 
 /// The maximum number of concurrent writes.
 const WRITES: usize = 8;
-/// If a gate has been closed for this long although its pod has an IP, Headgate reports it to the user.
+/// The time after which Headgate reports a closed gate to the user, if the pod has an IP.
 const LONG: Duration = Duration::from_secs(5 * 60);
 
-/// An event that may matter to gates.
+/// An event that can change the desired state of gates.
 #[derive(Clone, Copy, Debug)]
 pub enum Touched<'a> {
     Pod(&'a ObjectKey),
     Gone(&'a ObjectKey, &'a Uid),
     Group(&'a TargetGroupArn),
-    /// An event about the bindings of the pods in a namespace.
+    /// A change of the namespace or of the bindings of its pods.
     Namespace {
         name: &'a Arc<str>,
-        /// Whether other bindings select them than before, or may.
+        /// Whether the bindings of the pods may have changed.
         changed: bool,
-        /// Whether the namespace has become selected.
+        /// Whether the namespace is selected now and was not selected before.
         selected: bool,
     },
-    /// Every watch has listed, now or earlier.
+    /// Every watch has completed its initial list.
     Listed,
 }
 
 /// An action for the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Read this target group soon: a gate waits for the result of the next read.
+    /// Reads this target group soon: a gate waits for the next health of a target.
     Read(TargetGroupArn),
-    /// Read it at growing intervals: a gate waits for a target that should become healthy at an unknown time.
+    /// Reads this target group at growing intervals: a gate waits for a target that will become healthy at an unknown
+    /// time.
     Expect(TargetGroupArn),
-    /// Read it soon, and then less and less often: a gate has begun to wait for a target that cannot become healthy
-    /// yet.
+    /// Reads this target group soon, and then at growing intervals. A gate has started to wait for a target of a pod
+    /// whose containers are not ready yet.
     Stir(TargetGroupArn),
     Write(RequestId, GateWrite),
     Tell(ObjectKey, Uid, News),
-    /// Record the time from the read that showed the pod's targets healthy to the opening of its gate.
+    /// Records how long the gate took to open after `DescribeTargetHealth` listed all targets of the pod as healthy.
     Count(Duration),
 }
 
-/// A report to users about a gate, with the message of its condition, or why Kubernetes rejects the write.
+/// A report to users about a gate. The text is the message of the gate's condition, or the reason why Kubernetes
+/// rejected the write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The gate has been closed for this long.
+    /// The gate is still closed after this time.
     StillClosed(Duration, String),
-    /// The gate has opened after this long, and Headgate had reported that it was closed.
+    /// The gate has opened after this time. Headgate reported before that the gate was still closed.
     OpenedLate(Duration, String),
     /// The gate has opened although no binding selects the pod.
     WithoutBinding(String),
-    /// The gate has opened although the health of its targets could not be read.
+    /// The gate has opened although Headgate could not read the health of its targets.
     Unreadable(String),
-    /// Kubernetes rejects the write.
+    /// Kubernetes rejected the write.
     Refused(Box<str>),
 }
 
-/// How a waiting gate wants the target group of a binding to be read. `runs`: the containers of its pod are ready.
-/// `is_new`: the gate did not wait for this reason before.
+/// Decides when to read the target group of a binding for a closed gate. `runs`: the pod's containers are ready.
+/// `is_new`: the gate has not waited for this reason before.
 fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
     let group = || bound.group.clone();
     match bound.stands {
-        // This changes within minutes, without another event.
+        // The health changes within minutes, and no other event reports the change.
         Stands::Unread(_)
         | Stands::Read(Health { state: HealthState::Initial | HealthState::Draining, .. }) => {
             Some(Due::Read(group()))
         }
-        // The gate waits for something other than a read, and a read follows. Or it does not wait.
+        // Each of these gates is open, or waits for something other than the health of a target.
         Stands::NoTarget(_)
         | Stands::Unregistered
         | Stands::LeftToItsNode
@@ -100,40 +104,40 @@ fn read_for(bound: &Bound, runs: bool, is_new: bool) -> Option<Due> {
     }
 }
 
-/// All pods whose gate is not in its desired state. See the module.
+/// All pods whose gate is not in its desired state. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Gates {
     waiting: BTreeMap<ObjectKey, Waiting>,
     by_group: Multimap<TargetGroupArn, ObjectKey>,
-    /// The pods to judge now. Those to judge later are in `agenda`.
+    /// The pods to evaluate now. `agenda` holds the pods to evaluate later.
     dirty: BTreeSet<ObjectKey>,
     agenda: Agenda,
     ready: Agenda<(Urgency, Moment)>,
-    /// The number of writes in flight.
     in_flight: usize,
-    /// Writes in flight to pods whose gates are not tracked any more. The pods may appear again.
+    /// Writes in flight to pods whose gates Headgate no longer tracks, but may track again.
     forgotten: BTreeMap<(ObjectKey, Uid), (RequestId, Condition)>,
-    /// Whether Kubernetes has rejected a write, and accepted none since.
+    /// Whether Kubernetes rejected a write and has accepted no write since.
     refused: bool,
-    /// When the bindings of the pods of each namespace have changed last.
+    /// The time of the last change of the bindings of each namespace.
     bindings_changed: BTreeMap<Arc<str>, Moment>,
-    /// When every watch had listed.
+    /// The time at which every watch had completed its initial list.
     synced: Option<Moment>,
     /// How long the gate of a pod waits for a missing binding.
     patience: Duration,
-    /// How long the health of registered targets must be unreadable before a gate opens for the first time without it.
+    /// The time after which a gate may open for the first time although the health of its targets is unreadable.
     unread_for: Option<Duration>,
     seed: u64,
 }
 
 impl Gates {
-    /// Starts without pods. `patience`: how long a gate waits for a missing binding. `unread_for`: how long it waits
-    /// for health that cannot be read. `seed`: for jitter.
+    /// Creates a value without pods. `patience`: how long a gate waits for a missing binding. `unread_for`: how long a
+    /// gate waits while the health of its targets is unreadable. `seed`: the seed of the jitter.
     pub fn new(patience: Duration, unread_for: Option<Duration>, seed: u64) -> Self {
         Self { patience, unread_for, seed, ..Self::default() }
     }
 
-    /// Takes in the present state of a pod. `before`: its earlier state. `ours`: whether its namespace is selected.
+    /// Records the present state of a pod. `before`: the previous state of the pod. `ours`: whether the namespace is
+    /// selected.
     pub fn saw(&mut self, pod: &PodFacts, before: Option<&PodFacts>, ours: bool, now: Moment) {
         let Some(gate) = pod.gate.as_deref().filter(|_| pod.goes().is_none()) else {
             self.forget(&pod.key);
@@ -142,12 +146,13 @@ impl Gates {
         if self.waiting.get(&pod.key).is_some_and(|waiting| waiting.uid != pod.uid) {
             self.forget(&pod.key);
         }
-        // If another program has opened a gate, only a change of the IP shows that it is open for another one.
+        // If another program opened the gate, the condition does not name an IP. Only a change of the pod's IP then
+        // shows that the gate is open for the wrong IP.
         let ip_before = before.and_then(|before| before.ips.first());
         let moved =
             ip_before.is_some_and(|ip| pod.ips.first() != Some(ip)) && gate.shown == Shown::Open(None);
         let right = !moved && gate.shown.is_open_for(&pod.ips);
-        // Wait for a write in flight: it may change what the status shows.
+        // Keep the pod during a write in flight, because the write may change the status.
         let stays = |waiting: &Waiting| waiting.stays(gate.shown) || waiting.in_flight.is_some();
         if right && !gate.unread && !self.waiting.get(&pod.key).is_some_and(stays) {
             self.forget(&pod.key);
@@ -173,7 +178,7 @@ impl Gates {
         self.dirty.insert(pod.key.clone());
     }
 
-    /// The entry of a pod. Without one, the pod waits from now on.
+    /// Returns the entry of a pod. If the pod has no entry, creates a new entry.
     fn of(&mut self, pod: &PodFacts, now: Moment) -> &mut Waiting {
         let begin = || {
             let in_flight = self.forgotten.remove(&(pod.key.clone(), pod.uid.clone()));
@@ -182,7 +187,7 @@ impl Gates {
         self.waiting.entry(pod.key.clone()).or_insert_with(begin)
     }
 
-    /// Forgets a pod that was deleted, or whose gate needs nothing any more.
+    /// Removes the entry of a pod that was deleted, or whose gate is in its desired state.
     fn forget(&mut self, pod: &ObjectKey) {
         self.dirty.remove(pod);
         self.agenda.put(pod, None);
@@ -192,9 +197,9 @@ impl Gates {
         self.forgotten.extend(waiting.in_flight.map(|written| ((pod.clone(), waiting.uid), written)));
     }
 
-    /// Headgate has deregistered a target of this pod and will register it again. If the gate is open, or about to
-    /// open, it must be closed first, and the pod must become healthy again. `asked`: the caller has asked for this
-    /// before. Returns whether the gate is (still) open.
+    /// Closes the gate before Headgate registers a target of this pod again. If the gate is open or about to open, the
+    /// pod must become healthy again. `asked`: whether the caller has already requested to close the gate. Returns
+    /// whether the caller must still wait until the gate is closed.
     pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
         let gate = pod.gate.as_deref().filter(|_| pod.goes().is_none());
         let Some(gate) = gate else { return false };
@@ -211,7 +216,7 @@ impl Gates {
         if waiting.closing != Some(Cause::RegisteredAgain) {
             (waiting.shown, waiting.open.unread) = (gate.shown, gate.unread);
             waiting.ip = pod.ips.first().copied();
-            // A write that only explained why the gate was closed does not show that it is closed now.
+            // A write that only explained why the gate was closed does not prove that the gate is closed now.
             waiting.said.take_if(|(said, _)| !said.open);
             waiting.closing = Some(Cause::RegisteredAgain);
             self.dirty.insert(pod.key.clone());
@@ -219,7 +224,7 @@ impl Gates {
         true
     }
 
-    /// Takes in an event that may matter to gates.
+    /// Handles an event that can change the desired state of gates.
     pub fn touch(&mut self, what: Touched<'_>, now: Moment) {
         match what {
             Touched::Pod(pod) if self.waiting.contains_key(pod) => _ = self.dirty.insert(pod.clone()),
@@ -246,12 +251,12 @@ impl Gates {
         }
     }
 
-    /// A copy for a leader whose term begins. The leader judges all pods.
+    /// Creates a copy for a leader whose term starts. The new leader evaluates all pods.
     pub fn begin(&self) -> Self {
         Self { dirty: self.waiting.keys().cloned().collect(), ..self.clone() }
     }
 
-    /// The pods to judge now.
+    /// Returns the pods to evaluate now.
     fn take_dirty(&mut self, now: Moment) -> Vec<ObjectKey> {
         while let Some(pod) = self.agenda.take(now) {
             self.dirty.insert(pod);
@@ -259,14 +264,14 @@ impl Gates {
         std::mem::take(&mut self.dirty).into_iter().collect()
     }
 
-    /// The condition that the status of a pod should show, if its gate is not in its desired state, and since when it
-    /// has this reason.
+    /// Returns the condition that the pod's status should contain, and the time at which its reason began to apply.
+    /// `None`: the gate is in its desired state.
     pub fn should_show(&self, pod: &ObjectKey) -> Option<(Condition, Moment)> {
         self.waiting.get(pod)?.should_show()
     }
 
-    /// Judges the pods that something has happened to, and returns what is due. `case` returns the facts about a pod,
-    /// or `None` if the pod does not exist. Each write gets an `id`.
+    /// Evaluates the gates of all pods with an event, and returns the resulting actions. `case` returns the facts about
+    /// a pod, or `None` if the pod does not exist. Each write gets an `id`.
     pub fn judge<'a>(
         &mut self,
         case: impl Fn(&ObjectKey) -> Option<Case<'a>>,
@@ -285,7 +290,8 @@ impl Gates {
             }
             let changed = self.bindings_changed.get(&pod.namespace).copied();
             let settled = changed.into_iter().chain(self.synced).fold(waiting.since, Moment::max);
-            // A gate that was open before was closed for a reason, and waits for the load balancer.
+            // A gate that was open before was closed for a reason, so it waits until the load balancer reports its
+            // targets healthy.
             let unread_for = self.unread_for.filter(|_| !waiting.open.before);
             let terms = Terms { gives_up: settled + self.patience, unread_for };
             let verdict = judge(&case, &terms, now);
@@ -302,8 +308,8 @@ impl Gates {
         due
     }
 
-    /// Takes in the verdict on a pod, and the target groups that it waits for. Returns a report to the user if one is
-    /// due.
+    /// Records the verdict on a pod, and the target groups that its gate waits for. Returns a report to the user if the
+    /// report is due.
     fn judged(
         &mut self,
         pod: &ObjectKey,
@@ -312,9 +318,9 @@ impl Gates {
         now: Moment,
     ) -> Option<News> {
         let waiting = self.waiting.get_mut(pod)?;
-        // The reason to close the gate does not hold any more.
+        // The reason to close the gate no longer applies.
         waiting.closing.take_if(|reason| verdict.open && *reason == Cause::RegisteredAgain);
-        // The health that the load balancer reports never closes an open gate.
+        // An unhealthy target never closes an open gate.
         let stays_open = waiting.closing.is_none();
         let is_as_it_should_be = waiting.is_open() && (verdict.open || stays_open) && !waiting.is_unread();
         if is_as_it_should_be && waiting.in_flight.is_none() {
@@ -341,7 +347,7 @@ impl Gates {
         tell.then_some(News::StillClosed(waited, message))
     }
 
-    /// Schedules when to judge the pod again, or queues a write that is due.
+    /// Schedules the next evaluation of the pod, or queues a write that is due.
     fn schedule(&mut self, pod: &ObjectKey, now: Moment) {
         let Some(waiting) = self.waiting.get(pod) else { return };
         let look_again = waiting.verdict.as_ref().and_then(|(verdict, _)| verdict.look_again);
@@ -360,7 +366,7 @@ impl Gates {
         self.ready.put(pod, ready);
     }
 
-    /// The next write, if one is due.
+    /// Returns the next write that is due.
     fn write(&mut self, id: impl FnOnce() -> RequestId) -> Option<Due> {
         if self.in_flight >= WRITES {
             return None;
@@ -374,7 +380,7 @@ impl Gates {
         Some(Due::Write(id, GateWrite { pod, uid: waiting.uid.clone(), condition, since }))
     }
 
-    /// A write to this pod has ended. Returns what is due.
+    /// Handles the result of a write to this pod. Returns the resulting actions.
     pub fn written(
         &mut self,
         pod: &ObjectKey,
@@ -408,7 +414,7 @@ impl Gates {
                 {
                     due.push(Due::Count(now.since(*since)));
                 }
-                // A write that was sent before the gate had to be closed does not show that it is closed now.
+                // A write from before the request to close the gate does not prove that the gate is closed now.
                 let is_of_before = waiting.closing == Some(Cause::RegisteredAgain)
                     && !condition.open
                     && condition.reason != Cause::RegisteredAgain;
@@ -419,7 +425,7 @@ impl Gates {
             Err(failure) => {
                 waiting.backoff.failed(now);
                 waiting.see_closed();
-                // Headgate reports rejections only when they begin.
+                // Headgate reports only the first of several rejections in a row.
                 if failure.is_lasting() && !std::mem::replace(&mut self.refused, true) {
                     due.push(Due::Tell(pod.clone(), waiting.uid.clone(), News::Refused(failure.message)));
                 }
@@ -428,7 +434,7 @@ impl Gates {
         due
     }
 
-    /// When a pod must be judged again.
+    /// The time of the next evaluation of a pod.
     pub fn next_due(&self) -> Option<Moment> {
         self.agenda.next_due()
     }

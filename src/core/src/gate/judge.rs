@@ -1,4 +1,5 @@
-//! The one rule: may the gate of a pod be open? It is pure, and returns a reason and a sentence.
+//! The rule that decides whether the gate of a pod should be open. The rule is pure, and returns a reason and a
+//! sentence.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -9,16 +10,17 @@ use crate::model::{
     health::NOT_IN_USE,
 };
 
-/// If the wait for the health of a target is over and no read was tried, Headgate decides again after this time.
+/// Headgate decides again after this time if the wait for the health of a target is over but no `DescribeTargetHealth`
+/// call was tried.
 const NOT_TRIED: Duration = Duration::from_secs(5);
 
-const LEFT_TO_ITS_NODE: &str = "not registered: its node is drained without evicting it";
+const LEFT_TO_ITS_NODE: &str = "not registered, because drains of its node skip the pod";
 
 fn wait(reason: Cause, message: impl Into<String>) -> Verdict {
     Verdict { open: false, reason, message: message.into(), look_again: None }
 }
 
-/// Decides whether the gate may be open.
+/// Decides whether the gate should be open.
 pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     let Some(ip) = case.ip else { return wait(Cause::NoIp, "the pod has no IP yet") };
     let told: Vec<(bool, Cause, String)> = case.bound.iter().map(|bound| tell(bound, terms, now)).collect();
@@ -53,12 +55,12 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
         let verdict = wait(Cause::BindingMissing, format!("{what} yet"));
         return Verdict { look_again: Some(terms.gives_up), ..verdict };
     }
-    let given_up = missing.map(|what| format!("{what} in time"));
+    let given_up = missing.map(|what| what.replacen("selects", "selected", 1) + " in time");
     let is_told = |reason: &Cause| told.iter().any(|(_, told, _)| told == reason);
     let (reason, said) = match given_up {
         Some(given_up) if !is_told(&Cause::HealthUnreadable) => (Cause::NothingBound, given_up),
         given_up => {
-            // The most important of these reasons, if there is one.
+            // The most important of these reasons that applies.
             let remarkable =
                 [Cause::HealthUnreadable, Cause::NodeDisrupted, Cause::TargetGroupUnused, Cause::ZonalShift];
             let reason = remarkable.into_iter().find(is_told).unwrap_or(Cause::TargetsHealthy);
@@ -69,9 +71,9 @@ pub fn judge(case: &Case<'_>, terms: &Terms, now: Moment) -> Verdict {
     Verdict { open: true, reason, message: open_for(ip) + &said, look_again: None }
 }
 
-/// The binding that the pod should have and does not have.
+/// Describes the binding that the pod should have but does not have.
 fn missing(case: &Case<'_>) -> Option<String> {
-    // The pod will get no more bindings.
+    // The pod will not get another binding.
     if case.bound.iter().any(|bound| bound.stands == Stands::LeftToItsNode) {
         return None;
     }
@@ -97,8 +99,8 @@ fn missing(case: &Case<'_>) -> Option<String> {
     case.bound.is_empty().then(|| "no Service or TargetBinding selects the pod".to_owned())
 }
 
-/// When the health of all targets that a gate waits for will have been unreadable for the patience. `None`: the gate
-/// waits for something else.
+/// The time at which the health of all targets that keep the gate closed has been unreadable for the timeout. `None`:
+/// the gate also waits for something else.
 fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment> {
     let unread_for = terms.unread_for?;
     let mut latest = None;
@@ -110,7 +112,7 @@ fn unreadable_from(case: &Case<'_>, terms: &Terms, now: Moment) -> Option<Moment
     latest
 }
 
-/// The result of one binding: whether the gate may be open, and why.
+/// Decides for one binding whether the gate should be open, and returns the reason and a sentence.
 fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     let group = bound.group.name();
     let place = match bound.target {
@@ -141,7 +143,7 @@ fn tell(bound: &Bound, terms: &Terms, now: Moment) -> (bool, Cause, String) {
     (open, reason, format!("{place}: {said}"))
 }
 
-/// The result for the health that a read shows.
+/// Decides for this health whether the gate should be open, and returns the reason and a sentence.
 fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'static, str>) {
     let reason = match health.state {
         HealthState::ZonalShift => {
@@ -166,7 +168,7 @@ const ZONE_NOT_SERVED: &str = "its zone is not enabled for the load balancer";
 
 fn no_target(reason: Cause) -> &'static str {
     match reason {
-        Cause::NotReadyYet => "not ready as register-when or the target group requires",
+        Cause::NotReadyYet => "the pod is less ready than register-when or the target group requires",
         Cause::NotReady => "deregistered, because it was not ready for too long",
         Cause::PodEvicting => "deregistered before its eviction",
         Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
@@ -174,9 +176,9 @@ fn no_target(reason: Cause) -> &'static str {
         }
         Cause::NoSuchPort => "no container port with the name of targetPort",
         Cause::WrongIpFamily => "no address of the target group's address family",
-        Cause::IpChanged => "another pod now has its address",
-        Cause::AddressContested => "a pod on another node has its address",
-        Cause::WaitsForHostNetworkPod => "another pod of the host network has its address",
+        Cause::IpChanged => "another pod now has the address",
+        Cause::AddressContested => "a pod on another node has the address",
+        Cause::WaitsForHostNetworkPod => "another pod of the host network has the address",
         Cause::NotGranted => "its namespace may not bind the target group",
         Cause::NoSelector => "the Service no longer selects pods",
         _ => "not a target",
@@ -195,7 +197,7 @@ mod tests {
         Bound { group: arn(group), target: Some(target(1, 80)), stands, when_unused: GateWhenUnused::Open }
     }
 
-    /// When a binding that is missing is given up.
+    /// The time at which Headgate stops waiting for a missing binding.
     fn given_up() -> Moment {
         Moment::START + std::time::Duration::from_secs(30)
     }
@@ -239,7 +241,7 @@ mod tests {
             (Stands::Unread(None), false, Cause::HealthUnread, "not read yet"),
             (Stands::Unregistered, false, Cause::NotRegisteredYet, "not registered"),
             (Stands::Paused, false, Cause::RegistrationPaused, "paused"),
-            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "without evicting it"),
+            (Stands::LeftToItsNode, true, Cause::NodeDisrupted, "drains of its node"),
             (Stands::NoTarget(Cause::NotReadyYet), false, Cause::NotReadyYet, "register-when"),
             (Stands::NoTarget(Cause::PodEvicting), false, Cause::PodEvicting, "before its eviction"),
             (Stands::NoTarget(Cause::NodeDying), false, Cause::NodeDying, "node is being removed"),
@@ -336,7 +338,7 @@ mod tests {
     fn a_missing_binding_is_waited_for_and_then_given_up() {
         let healthy = [bound("blue", read(HealthState::Healthy))];
         for (bound, expected, said) in [
-            (&healthy[..0], None, "no Service or TargetBinding selects the pod"),
+            (&healthy[..0], None, "no Service or TargetBinding select"),
             (&healthy[..0], Some("blue:80"), "target group blue on port 80"),
             (&healthy[..], Some("blue:80,green:80"), "target group green on port 80"),
             (&healthy[..], Some("blue:81"), "on port 81"),

@@ -1,39 +1,40 @@
 //! The readiness gate: a pod becomes ready only when the load balancer reports its targets healthy.
 //!
-//! * **Owns** the pods whose gate is not in its desired state, and the writes to them.
-//! * **Flow.** [`Gates::saw`] takes in each pod. The pod waits until its gate is in its desired state. In each step,
-//!   [`Gates::judge`] judges the pods that something has happened to, and returns what is due ([`Due`]): reads, writes
-//!   and reports to users.
-//! * **Assumes** that the caller reports each change that a gate may wait for ([`Gates::touch`]), provides the facts
-//!   about a pod when it is judged, and asks for the gate of a pod whose target will be registered again
-//!   ([`Gates::close`]).
+//! * **Owns** the pods whose gate is not in its desired state, and the writes to these pods.
+//! * **Flow.** [`Gates::saw`] receives each pod. In each step, [`Gates::judge`] evaluates all pods with an event. The
+//!   result is a list of actions ([`Due`]): reads, writes and reports to users.
+//! * **Assumes** that the caller reports each event that can change a gate ([`Gates::touch`]) and provides the facts
+//!   about each pod. Before the caller registers a target again, it must close the gate of that pod ([`Gates::close`]).
 //!
-//! One condition, [`OWN_GATE`](crate::model::readiness::OWN_GATE), covers all bindings of a pod. It belongs to the
-//! pod's UID and IP, and to the registration that this Headgate made for them:
+//! One condition, [`OWN_GATE`](crate::model::readiness::OWN_GATE), covers all bindings of a pod. The condition applies
+//! to the pod's UID and IP, and to the targets that this Headgate registered for the pod:
 //!
-//! * It becomes true when every target of the pod is healthy in a read that began after AWS had answered the target's
-//!   registration, see [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
-//! * With `--gate-patience`, it also becomes true for the first time with the reason `HealthUnread`. AWS must have
-//!   accepted each registration from this leader, and for this time since then no read was answered and one has
-//!   failed. The condition keeps that reason until a read shows the targets healthy. Such an opening counts for nothing
-//!   else. If the condition was true and is false now, its message tells the next leader, so this rule does not apply
-//!   again.
-//! * It becomes false again only when the pod gets another IP, or before Headgate registers a target again that
-//!   Headgate itself had deregistered. It never becomes false because the load balancer reports the pod unhealthy, or
-//!   because a Service changes: either could make all pods of a Service unready at once.
-//! * Without a binding, it becomes true some time after all watches have listed, the pod was first seen, and the
-//!   bindings of its namespace changed last.
-//! * Headgate leaves it alone in a namespace that is not selected, which may be another installation's. If a pod waited
-//!   there while the namespace was selected, Headgate still handles its gate.
+//! * The condition becomes true when `DescribeTargetHealth` returns every target of the pod as healthy. Headgate must
+//!   have sent the call after AWS accepted the registration of the target, see
+//!   [`Registrations::is_told_by`](crate::targets::registration::Registrations::is_told_by).
+//! * With `--gate-patience`, the condition can also become true for the first time with the reason `HealthUnread`. AWS
+//!   must have accepted each registration from this leader. Since the last registration, at least one
+//!   `DescribeTargetHealth` call must have failed, and no call may have succeeded within the timeout. The condition
+//!   keeps the reason `HealthUnread` until AWS reports the targets healthy. Headgate never treats a gate with this
+//!   reason as proof of health. If the condition was true before, its message contains this information. The next
+//!   leader then does not open the gate again without known health.
+//! * The condition becomes false again only if the pod gets another IP, or before Headgate registers a target again
+//!   that Headgate itself had deregistered. The condition never becomes false because a target is unhealthy or a
+//!   Service changes: either could make all pods of a Service unready at once.
+//! * For a pod without a binding, the condition becomes true after a timeout. The timeout starts when all watches have
+//!   listed, the pod was first seen, and the bindings of its namespace last changed.
+//! * Headgate does not write the condition in a namespace that is not selected, because another installation may manage
+//!   the namespace. If the namespace was selected while a pod waited, Headgate still writes the condition of that pod.
 //!
-//! After a restart, Headgate knows only the condition itself, and the ledger's record of what was deregistered.
-//! Headgate leaves every other pod alone whose gate is open for its IP, and judges every closed gate again. The leader
-//! writes, oldest first, a few pods at a time. A pod that cannot be written to delays no other pod.
+//! After a restart, Headgate knows only the condition, and the deregistered targets from the ledger. Headgate evaluates
+//! every closed gate again. Headgate does not change a gate that is open for the pod's IP, unless the ledger records a
+//! deregistration of the pod. The leader writes the conditions of a few pods at a time, oldest first. A failed write to
+//! one pod does not delay the other pods.
 //!
 //! ```text
-//!  judge     the one rule: may the gate be open? With the reason and a sentence
+//!  judge     the rule that decides whether the gate should be open, with a reason and a sentence
 //!  waiting   one pod whose gate is not in its desired state
-//!  gates     all of these pods, and when to write what to each
+//!  gates     all of these pods, and the writes that each of them needs
 //! ```
 
 mod gates;

@@ -1,4 +1,4 @@
-//! Gates that are judged by what the reads of a target group show, without an engine.
+//! Tests of gates with simulated answers of `DescribeTargetHealth`, without an engine.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
@@ -25,7 +25,7 @@ fn fails(class: FailureClass) -> Result<(), Failure> {
     Err(Failure::new(class, "Code", "text"))
 }
 
-/// Pods, each a target of the group `blue`, and what the last read showed of them.
+/// Pods, each a target of the group `blue`, and the last reported health of their targets.
 struct World {
     gates: Gates,
     now: Moment,
@@ -88,7 +88,7 @@ impl World {
         self.judge();
     }
 
-    /// Time passes second by second, and each read shows these.
+    /// Advances the time second by second. Each `DescribeTargetHealth` call returns these states.
     fn passes(&mut self, seconds: u64, shown: &[(u8, HealthState)]) {
         self.shown = shown.iter().map(|(last, state)| (ip(*last), *state)).collect();
         for _ in 0..seconds {
@@ -104,7 +104,7 @@ impl World {
         self.judge();
     }
 
-    /// Each write as pod, `+` or `-`, reason; they succeed.
+    /// Completes each write, and returns its pod, `+` or `-`, and its reason.
     fn turned(&mut self) -> Vec<String> {
         let writes = std::mem::take(&mut self.writes);
         for write in &writes {
@@ -235,7 +235,7 @@ fn one_that_is_not_listed_for_a_moment_is_not_written_to_beside_the_write_under_
     assert!(world.writes.is_empty(), "that may arrive later");
     world.end(&write, Ok(()));
     assert_eq!(world.turned(), ["a + TargetsHealthy"]);
-    // Those that nobody sees again hold up no other for ever.
+    // Writes to pods that no longer exist do not block other writes forever.
     for last in 1..=8 {
         world.apply(closed(&format!("b{last}"), "1", last));
     }

@@ -1,4 +1,4 @@
-//! One pod whose gate is not in its desired state: what is known of it, and when to write what.
+//! A pod whose gate is not in its desired state, and the writes that the pod needs.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
@@ -10,10 +10,11 @@ use crate::{
     },
 };
 
-/// Headgate writes why a gate is closed after it was closed for this time, and then at most once in the next interval.
+/// Headgate explains a closed gate after the gate was closed for this time.
 const EXPLAIN_AFTER: Duration = Duration::from_secs(3);
 const EXPLAIN_EVERY: Duration = Duration::from_secs(10);
-/// The watch should show a write within this time. If it does not, Headgate writes again.
+/// The time within which the watch should show a write. If the watch does not show the write in time, Headgate writes
+/// again.
 const SEEN_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
@@ -22,40 +23,39 @@ pub(super) struct Waiting {
     pub(super) shown: Shown,
     pub(super) ip: Option<IpAddr>,
     pub(super) open: Openness,
-    /// Whether its namespace was selected while the pod waited. If it never was, the gate is another installation's.
+    /// Whether the pod's namespace was selected while the pod waited. If the namespace was never selected, another
+    /// installation manages the gate.
     pub(super) ours: bool,
-    /// When the pod was first seen in this state.
+    /// The time at which the pod was first seen in this state.
     pub(super) since: Moment,
-    /// Why a gate must be closed although it is open for the pod's IP.
+    /// Why Headgate must close a gate that is open for the pod's IP.
     pub(super) closing: Option<Cause>,
-    /// The last verdict, and since when it has this reason.
+    /// The last verdict, and the time at which its reason began to apply.
     pub(super) verdict: Option<(Verdict, Moment)>,
-    /// The last condition that was written in this term, and when.
+    /// The last condition that was written in this term, and the time of the write.
     pub(super) said: Option<(Condition, Moment)>,
     pub(super) in_flight: Option<(RequestId, Condition)>,
-    /// The API server has answered that the pod does not exist. The watch will report it too.
+    /// Whether the API server answered that the pod does not exist. The watch will report the deletion later.
     pub(super) gone: bool,
     pub(super) told: bool,
     pub(super) backoff: Backoff,
     pub(super) groups: BTreeSet<TargetGroupArn>,
 }
 
-/// How the gate is open, or was.
+/// Whether a gate is open without known health, and whether the gate was open before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Openness {
-    /// The condition shows that the gate is open although the health of its targets could not be read.
+    /// Whether the condition states that the gate is open although the health of its targets was unreadable.
     pub(super) unread: bool,
-    /// The gate was open before, as far as is known: for another IP, or another registration.
+    /// Whether the gate was open before, as far as Headgate knows: for another IP, or for another registration.
     pub(super) before: bool,
 }
 
-/// The order of writes.
+/// The priority of a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Urgency {
-    /// The write opens or closes the gate.
     #[default]
     Turn,
-    /// The write only explains why the gate is closed.
     Explain,
 }
 
@@ -79,50 +79,50 @@ impl Waiting {
         }
     }
 
-    /// Whether there is something to do although the condition is open for the pod's IP. The gate must still be closed,
-    /// or the condition has not changed since Headgate found that the gate must be closed.
+    /// Whether Headgate still tracks the pod although the condition is open for the pod's IP. Headgate tracks the pod
+    /// while the gate must be closed and the condition has not changed.
     pub(super) fn stays(&self, shown: Shown) -> bool {
         self.closing.is_some() && (self.shown == shown || self.is_to_close())
     }
 
-    /// Whether the gate must be closed because a target will be registered again, and was not closed yet.
+    /// Whether Headgate must still close the gate because it will register a target again.
     pub(super) fn is_to_close(&self) -> bool {
         self.closing == Some(Cause::RegisteredAgain) && !self.was_closed()
     }
 
-    /// Whether the last write has closed the gate, or recorded that it is closed, and no write in flight opens it.
+    /// Whether the last write recorded that the gate is closed, and no write in flight opens the gate.
     pub(super) fn was_closed(&self) -> bool {
         let opens = self.in_flight.as_ref().is_some_and(|(_, condition)| condition.open);
         !opens && self.said.as_ref().is_some_and(|(said, _)| !said.open)
     }
 
-    /// Whether a write has opened the gate, or may have, although the watch does not show it yet.
+    /// Whether a write has opened or may have opened the gate, although the watch may not show the write yet.
     pub(super) fn may_be_opened(&self) -> bool {
         let writes = self.in_flight.as_ref().map(|(_, condition)| condition);
         writes.into_iter().chain(self.said.as_ref().map(|(said, _)| said)).any(|condition| condition.open)
     }
 
-    /// Clears `closing` if the gate had to be closed because a target will be registered again, and is closed now.
+    /// Clears `closing` if the gate is closed now and had to be closed because Headgate will register a target again.
     pub(super) fn see_closed(&mut self) {
         let may_be_open = matches!(self.shown, Shown::Open(_)) || self.may_be_opened();
         self.closing.take_if(|reason| *reason == Cause::RegisteredAgain && !may_be_open);
     }
 
-    /// Whether the gate is open for the pod's IP, as far as is known. If it did not have to be closed, the status in
-    /// the watch counts: a write that was given up may have opened the gate, after another write had only explained why
-    /// it is closed.
+    /// Whether the gate is open for the pod's IP, as far as Headgate knows. If the gate need not be closed, the status
+    /// from the watch decides. A timed-out write may have opened the gate after another write only explained why the
+    /// gate was closed.
     pub(super) fn is_open(&self) -> bool {
         let shown = self.shown.is_open_for(self.ip.as_slice());
         shown && (self.closing.is_none() || self.said.as_ref().is_none_or(|(said, _)| said.open))
     }
 
-    /// Whether the gate is correctly open although the health of its targets could not be read. Headgate only has to
-    /// record when the health is known to be good.
+    /// Whether the gate is correctly open although the health of its targets was unreadable. Headgate still has to
+    /// record when the targets are known to be healthy.
     pub(super) fn is_unread(&self) -> bool {
         self.open.unread && self.closing.is_none() && self.shown.is_open_for(self.ip.as_slice())
     }
 
-    /// The condition for the pod's status, and since when it has this reason.
+    /// The condition for the pod's status, and the time at which its reason began to apply.
     pub(super) fn should_show(&self) -> Option<(Condition, Moment)> {
         let (verdict, since) = self.verdict.as_ref()?;
         if self.is_unread() && !is_proven(verdict) {
@@ -144,7 +144,7 @@ impl Waiting {
         Some((Condition { open: verdict.open, turns, reason, message }, *since))
     }
 
-    /// When to write, and how urgent the write is.
+    /// The time and the priority of the next write.
     pub(super) fn next_write(&self, now: Moment) -> Option<(Moment, Urgency)> {
         if self.in_flight.is_some() || self.gone {
             return None;
@@ -164,7 +164,8 @@ impl Waiting {
             && !verdict.open
             && self.closing.is_none()
         {
-            // The gate is open, and the watch does not show it yet. Write only if an older write has landed over ours.
+            // Headgate has opened the gate, and the watch does not show the write yet. Write again only if an older
+            // write has overwritten the condition.
             let is_anothers = matches!(self.shown, Shown::Open(Some(ip)) if Some(ip) != self.ip);
             return is_anothers.then(|| ((*at + SEEN_WITHIN).max(not_before), Urgency::Turn));
         }
@@ -186,7 +187,7 @@ impl Waiting {
     }
 }
 
-/// Whether the gate may be open, and not only because no health could be read.
+/// Whether the gate should be open for a reason other than unreadable health.
 fn is_proven(verdict: &Verdict) -> bool {
     verdict.open && verdict.reason != Cause::HealthUnreadable
 }

@@ -1,11 +1,11 @@
-//! Checks whether the API server creates the pods that were given a hold.
+//! Checks whether the API server creates the pods to which the webhook has added a hold.
 //!
-//! A policy that limits grace periods rejects a pod after the webhook has answered, and no webhook learns about it.
-//! Headgate therefore counts pods that never appear in the watch. If three pods of an owner, such as a ReplicaSet, were
-//! requested and none appeared within 5 s, the next pod gets no hold.
+//! A policy that limits grace periods rejects a pod after the webhook has answered, so the webhook does not learn about
+//! the rejection. Headgate therefore counts pods that never appear in the watch. If an owner, such as a ReplicaSet,
+//! requests three pods and no pod appears within 5 s, the next pod gets no hold.
 //!
-//! If that pod appears, the owner's pods get no hold for an hour. If it does not appear, something else rejected the
-//! pods, such as a quota, and they get holds again.
+//! If the pod without a hold appears, the owner's pods get no hold for an hour. If the pod without a hold does not
+//! appear, the rejection has another cause, such as a quota. The owner's pods then get holds again.
 //!
 //! Each replica counts only the requests that it received.
 
@@ -15,20 +15,20 @@ use crate::model::{Change, Moment, PodFacts, object::Uid};
 
 /// After this many requests without a created pod, the next pod gets no hold.
 const ASKED: usize = 3;
-/// A requested pod appears in the watch within this time.
+/// How long Headgate waits for a requested pod to appear in the watch.
 const APPEARS: Duration = Duration::from_secs(5);
-/// Pods of the owner get no hold for this time.
+/// How long pods of the owner get no hold.
 const REFUSED: Duration = Duration::from_secs(3600);
-/// Headgate remembers at most this many owners. Pods of other owners get a hold.
+/// The maximum number of owners that Headgate tracks. Pods of other owners get a hold.
 const OWNERS: usize = 1_000;
 
 #[derive(Clone, Debug, Default)]
 struct Owner {
-    /// When the requests since the last created pod were received.
+    /// When Headgate received the requests since the last created pod.
     asked: Vec<Moment>,
-    /// When the last request was received.
+    /// When Headgate received the last request.
     last: Moment,
-    /// Set if pods with a hold were not created.
+    /// Set if the API server did not create pods with a hold.
     refused: Option<Refused>,
 }
 
@@ -39,19 +39,19 @@ struct Refused {
     is_proven: bool,
 }
 
-/// Counts, per owner, which requested pods were created.
+/// Tracks for each owner whether the requested pods were created.
 #[derive(Clone, Debug, Default)]
 pub struct Creations {
     owners: BTreeMap<Uid, Owner>,
 }
 
 impl Creations {
-    /// No requests yet.
+    /// Creates the state without any requests.
     pub const fn new() -> Self {
         Self { owners: BTreeMap::new() }
     }
 
-    /// Records a change from the watch. `is_known`: whether the pod was seen before.
+    /// Records a change from the watch. `is_known` returns whether Headgate has seen the pod before.
     pub fn saw(&mut self, change: &Change<PodFacts>, is_known: impl Fn(&PodFacts) -> bool) {
         let pods = match change {
             Change::Applied(pod) => std::slice::from_ref(pod),
@@ -68,8 +68,8 @@ impl Creations {
         }
     }
 
-    /// Records that a pod of this owner is about to be created. Returns whether the pod should get no hold, because
-    /// pods with one were not created.
+    /// Records the request for a pod of this owner. Returns whether to omit the hold, because earlier pods with a hold
+    /// were not created.
     pub fn ask(&mut self, owner: &Uid, now: Moment) -> bool {
         if !self.owners.contains_key(owner) {
             self.make_room(now);
@@ -108,7 +108,7 @@ impl Creations {
         }
     }
 
-    /// If there are many owners, forgets those without a request in the last hour.
+    /// If the maximum number of owners is reached, drops the owners without a request in the last hour.
     fn make_room(&mut self, now: Moment) {
         if self.owners.len() >= OWNERS {
             self.owners.retain(|_, owner| now.since(owner.last) <= REFUSED);
@@ -124,7 +124,7 @@ mod tests {
         Moment::START + Duration::from_secs_f64(seconds)
     }
 
-    /// For requests at these times, whether each pod should get no hold.
+    /// Returns for each request at these times whether the pod should get no hold.
     fn asked(creations: &mut Creations, owner: &Uid, times: &[f64]) -> Vec<bool> {
         times.iter().map(|time| creations.ask(owner, at(*time))).collect()
     }

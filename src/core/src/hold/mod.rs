@@ -1,19 +1,19 @@
-//! Counts pods that stop before their load balancer has stopped sending to them.
+//! Counts pods that stop before their load balancers have stopped sending requests.
 //!
-//! A load balancer keeps sending for a while after AWS has answered `DeregisterTargets` (see [`Bounds`]). A pod that
-//! stops before that drops requests. Headgate counts and reports each such pod once. The cause does not matter: force
-//! deletes and deleted nodes count too. The pods of a deleted node stopped when Headgate saw the deletion, not when
-//! somebody deletes the pods.
+//! A load balancer keeps sending requests for a while after `DeregisterTargets` has returned (see [`Bounds`]). A pod
+//! that stops too early drops requests. Headgate counts and reports each early stop of a pod only once. A force delete
+//! or the deletion of a node also counts. Pods of a deleted node count as stopped when Headgate sees the deletion of
+//! the node, even if the pods are deleted later.
 //!
-//! Some pods are not counted: pods with `headgate.dev/hold: off`, pods that were never healthy, and pods whose binding
-//! is paused. Pods that stopped while there was no leader are not counted either, because nothing is known about their
-//! deregistration.
+//! Headgate does not count pods with `headgate.dev/hold: off`, pods that were never healthy, and pods with a paused
+//! binding. Headgate also does not count pods that stop without a leader, because no replica knows when they were
+//! deregistered.
 //!
-//! * **Owns** the targets of living pods that were or will be deregistered, and when AWS answered that. Also owns when
-//!   each binding got its last report. Every replica also counts whether the API server creates pods that get a hold
+//! * **Owns** the targets of running pods that were or will be deregistered, and the times of AWS's answers. Also owns
+//!   the time of each binding's last report. Every replica also tracks whether the API server creates pods with a hold
 //!   (`creations.rs`).
-//! * **Assumes** a call when a target should be deregistered, and another when the request is sent. A new leader may
-//!   make only the second call. Assumes another call when the target belongs to the pod again.
+//! * **Assumes** that the caller reports each target that should be deregistered, each request that is sent, and each
+//!   target that is registered again. A new leader may report only the request.
 
 mod creations;
 
@@ -25,17 +25,17 @@ use crate::model::{
     hold::Short,
 };
 
-/// A binding gets at most one report in this time. Each pod still gets its own.
+/// The minimum interval between two reports about a binding. Each pod still gets its own report.
 const REMINDER: Duration = Duration::from_secs(600);
 
-/// A target of a pod that was or will be deregistered.
+/// A pod's target that was or will be deregistered.
 #[derive(Clone, Debug)]
 struct Leaving {
     group: TargetGroupArn,
     target: Target,
-    /// When AWS answered `DeregisterTargets`. `None`: not yet.
+    /// When AWS answered `DeregisterTargets`, or `None` before the answer.
     accepted: Option<Moment>,
-    /// Whether the target was seen healthy, so that the load balancer sent requests to it.
+    /// Whether the target was healthy at some time, so that the load balancer sent requests to it.
     served: bool,
     asked: AskedHold,
 }
@@ -49,13 +49,14 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// No pods. `bounds`: how long load balancers keep sending after a deregistration.
+    /// Creates the state without any pods. `bounds` are the propagation delays of the load balancers.
     pub const fn new(bounds: Bounds) -> Self {
         Self { bounds, leaving: BTreeMap::new(), told: BTreeMap::new() }
     }
 
-    /// Records that a target should be deregistered, or that the call is being sent. `was`: the pod that had the
-    /// target, and whether it served requests. A pod that lost the address does not answer there.
+    /// Records that a target should be deregistered, or that Headgate sends a `DeregisterTargets` call for the target.
+    /// `was` is the pod that had the target, and whether the pod served requests. Headgate ignores a pod that has lost
+    /// the target's address.
     pub fn leaves(
         &mut self,
         arn: &TargetGroupArn,
@@ -70,7 +71,7 @@ impl Holds {
         self.leaving.entry(owner.uid.clone()).or_default().push(leaving);
     }
 
-    /// The number of pods that were or will be deregistered and have not stopped.
+    /// The number of running pods with targets that were or will be deregistered.
     #[cfg(test)]
     pub fn awaited(&self) -> usize {
         self.leaving.len()
@@ -97,9 +98,9 @@ impl Holds {
         }
     }
 
-    /// Checks whether a pod that has stopped was held long enough. If it was not, returns the target group with the
-    /// largest difference and the bindings that get a report. Those are the bindings in `bound_by` of the pod's
-    /// namespace that had no report for a while.
+    /// Checks whether a stopped pod was held long enough. If the hold was too short, returns the target group with the
+    /// largest difference and the bindings that get a report. Only bindings in `bound_by` that belong to the pod's
+    /// namespace and had no recent report get a report.
     pub fn ended(
         &mut self,
         ended: &Ended,
@@ -148,7 +149,7 @@ mod tests {
         AskedHold { balancer: LoadBalancerType::Network, hold: Hold::default() }
     }
 
-    /// The pod is deregistered from `blue`, AWS accepts that, and the pod stops.
+    /// Headgate deregisters the pod from `blue`, AWS accepts the deregistration, and the pod stops.
     fn ends(
         holds: &mut Holds,
         served: bool,

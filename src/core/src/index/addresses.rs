@@ -1,25 +1,27 @@
-//! Decides which pod has which address.
+//! Decides which pod has which IP address.
 //!
-//! The status of a pod can show an address that the pod has lost. For example, pods of a dead node remain in the API
-//! for minutes, and the VPC assigns their addresses again in that time. Also, anyone who may write the status of one
-//! pod can write another pod's address into it; each kubelet may do that for the pods of its node. Of all pods that
-//! show an address, exactly one therefore has it:
+//! The status of a pod can show an address that the pod has lost. For example, the pods of a dead node remain in the
+//! API for minutes, and the VPC assigns their addresses again in that time. Also, anyone who may write the status of a
+//! pod can add the address of another pod. Each kubelet may write the status of all pods on its node. If several pods
+//! show the same address, exactly one of these pods has the address:
 //!
-//! * **On one node**, the pod that was last to show the address has it at once. A kubelet only writes about the pods of
-//!   its own node (Kubernetes: NodeRestriction), and it assigns the address of a terminated pod to the next pod.
-//! * **Between nodes**, a pod keeps its address until it has finished or is deleted, or until its status reports that
-//!   its sandbox is deleted. It also loses the address when its node is deleted or has not been ready for a while. The
-//!   other node can write none of these. The pods of a node take over at most [`MOST`] addresses from living pods per
-//!   minute; the others wait.
-//! * **Pods of the host network** share the address of their node. Another pod of that node never takes it.
-//! * A pod that was already terminating when it was first seen with an address takes it from no other pod. A list does
-//!   not show which of the two pods had it first.
+//! * **On one node**, the pod that was last to show the address has it immediately. A kubelet can write only about the
+//!   pods of its own node (Kubernetes: NodeRestriction). The kubelet assigns the address of a terminated pod to the
+//!   next pod.
+//! * **Between nodes**, a pod keeps its address until the pod has terminated or is deleted, or until its status reports
+//!   a deleted sandbox. A pod also loses its address when its node is deleted or has not been ready for a
+//!   while. The kubelet of another node cannot write any of these facts. The pods of one node take over at most
+//!   [`MOST`] addresses per minute from pods of other nodes; further pods wait.
+//! * **Pods of the host network** share the address of their node. Another pod of that node never takes the address
+//!   over.
+//! * If a pod was already terminating when it was first seen with an address, it takes the address from no other pod. A
+//!   list does not show which of two pods had the address first.
 //!
-//! It does not matter whether the pod that has the address is bound, is terminating, or is deregistered for its
-//! eviction. A new leader reads the ledgers first ([`Addresses::had`]), because a list does not show the owner either.
+//! The pod with the address need not be bound, and may be terminating or deregistered for its eviction. A list does not
+//! show which pod has an address, so a new leader reads the ledgers first ([`Addresses::had`]).
 //!
-//! **Caveat.** A dead node counts as ready for 40 to 50 s. A pod on another node that gets one of its addresses in that
-//! time must wait for it.
+//! **Caveat.** Kubernetes reports a dead node as ready for 40 to 50 s. A pod on another node that gets an address of
+//! the dead node must wait for up to 50 s.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -33,12 +35,12 @@ use crate::{
     model::{Cause, Moment, ObjectKey, PodFacts, changes::Contest, node::Presence},
 };
 
-/// The pods of a node take over at most this many addresses from pods of other existing nodes within [`WINDOW`]. That
-/// is more than the 16 addresses of a VPC prefix.
+/// The maximum number of addresses that the pods of one node take over from pods of other nodes within [`WINDOW`]. The
+/// maximum exceeds the 16 addresses of a VPC prefix.
 const MOST: u8 = 20;
 const WINDOW: Duration = Duration::from_secs(60);
 
-#[allow(clippy::struct_excessive_bools)] // each is an independent fact
+#[allow(clippy::struct_excessive_bools)] // Each field is an independent fact.
 #[derive(Clone, Debug)]
 struct Tenant {
     pod: ObjectKey,
@@ -46,12 +48,12 @@ struct Tenant {
     host_network: bool,
     /// Whether the pod was not yet terminating when it was first seen with the address.
     came_alive: bool,
-    /// Whether the pod's status reports that it has no sandbox, and so no address.
+    /// Whether the pod's status reports that the pod has stopped or has no sandbox, and therefore has no address.
     is_down: bool,
-    /// Whether the node was deleted after the pod appeared.
+    /// Whether the node was deleted after the pod was created.
     node_is_gone: bool,
     holds: bool,
-    /// Whether a pod of another node had the address first, so that this pod waits for it.
+    /// Whether this pod waits because a pod of another node had the address first.
     waits: bool,
 }
 
@@ -77,7 +79,7 @@ impl Tenant {
 /// Whether a later pod gets the address.
 enum Takes {
     AtOnce,
-    /// Yes, as a take-over that counts against the limit of its node.
+    /// The pod gets the address, and the take-over counts against the limit of the pod's node.
     Over,
     Nothing,
 }
@@ -85,21 +87,22 @@ enum Takes {
 /// See the module docs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
-    /// The pods whose status shows an address, in the order in which they began to show it. One of them has it.
+    /// For each address, the pods whose status shows the address, in the order in which they were first seen with it.
+    /// One of the pods has the address.
     tenants: BTreeMap<IpAddr, Vec<Tenant>>,
-    /// The addresses that more than one pod shows.
     shared: BTreeSet<IpAddr>,
     /// The nodes that have not been ready for a while.
     lost: BTreeSet<Arc<str>>,
     /// The number of pods on deleted nodes.
     of_gone_nodes: usize,
-    /// The number of addresses that the pods of a node have taken over, and when the count began.
+    /// For each node, the time at which the current window started, and the number of addresses that its pods took over
+    /// since then.
     taken: BTreeMap<Option<Arc<str>>, (Moment, u8)>,
-    /// The addresses that wait because the node has reached its limit of take-overs.
+    /// The addresses whose take-over waits because the node has reached its limit.
     waiting: Agenda<Moment, IpAddr>,
-    /// How many pods wait for an address.
+    /// The number of pods that wait for an address.
     contested: usize,
-    /// The pods that have begun to wait since the last call of [`Self::take_contests`].
+    /// The pods that started to wait after the last call of [`Self::take_contests`].
     contests: Vec<Contest>,
 }
 
@@ -150,7 +153,7 @@ impl Addresses {
         rivals
     }
 
-    /// Records that the presence of a node has changed.
+    /// Records the presence of a node. Returns the pods whose addresses may have changed.
     pub fn node_is(&mut self, node: &Arc<str>, presence: Presence, seen: Moment) -> BTreeSet<ObjectKey> {
         let was_lost = self.lost.remove(node);
         match presence {
@@ -168,7 +171,7 @@ impl Addresses {
         rivals
     }
 
-    /// Records that the node of these pods was deleted. Headgate keeps no record of the node name alone.
+    /// Records whether the node of these pods was deleted. Headgate does not store node names without pods.
     fn note_gone(&mut self, node: &Arc<str>, gone: bool) {
         let tenants = self.tenants.values_mut().flatten();
         for tenant in tenants.filter(|it| it.node.as_ref() == Some(node) && it.node_is_gone != gone) {
@@ -177,7 +180,8 @@ impl Addresses {
         }
     }
 
-    /// Records that a ledger names `pod` for this address: it comes before pods of other nodes that show the address.
+    /// Records that a ledger lists `pod` with this address. The pod then has priority over pods of other nodes that
+    /// show the address.
     pub fn had(&mut self, ip: &IpAddr, pod: &ObjectKey, seen: Moment) -> BTreeSet<ObjectKey> {
         let Some(tenants) = self.tenants.get_mut(ip).filter(|tenants| tenants.len() > 1) else {
             return BTreeSet::new();
@@ -202,12 +206,12 @@ impl Addresses {
         rivals
     }
 
-    /// When [`Addresses::pass`] next has something to do.
+    /// The time at which [`Addresses::pass`] next needs to run.
     pub fn next_due(&self) -> Option<Moment> {
         self.waiting.next_due()
     }
 
-    /// Decides which pod has an address. If that changed, returns all pods that show it.
+    /// Decides which pod has an address. If another pod has the address now, returns all pods that show the address.
     fn settle(&mut self, ip: &IpAddr, now: Moment) -> BTreeSet<ObjectKey> {
         self.waiting.put(ip, None);
         let Self { tenants, lost, taken, waiting, contests, contested, .. } = self;
@@ -242,7 +246,8 @@ impl Addresses {
         tenants.iter().map(|tenant| tenant.pod.clone()).collect()
     }
 
-    /// The other pod that has this address, if any. The cause tells whether that pod got it later or had it first.
+    /// Returns the other pod that has this address, if any. The cause states whether that pod received the address
+    /// later or had it first.
     pub fn taken_by(&self, ip: &IpAddr, pod: &ObjectKey) -> Option<(&ObjectKey, Cause)> {
         let tenants = self.tenants.get(ip)?;
         let own = tenants.iter().find(|tenant| tenant.pod == *pod)?;
@@ -252,12 +257,11 @@ impl Addresses {
         (!is_own).then_some((&holder.pod, cause))
     }
 
-    /// The pods whose status shows this address, in the order in which they began to show it.
+    /// The pods whose status shows this address, in the order in which they were first seen with it.
     pub fn tenants(&self, ip: &IpAddr) -> impl Iterator<Item = &ObjectKey> {
         self.tenants.get(ip).into_iter().flatten().map(|tenant| &tenant.pod)
     }
 
-    /// The pods that wait for an address.
     pub fn contests(&self) -> impl Iterator<Item = Contest> {
         self.shared.iter().flat_map(|ip| {
             let tenants = self.tenants.get(ip).map_or(&[][..], Vec::as_slice);
@@ -269,23 +273,22 @@ impl Addresses {
         })
     }
 
-    /// Takes the pods that have begun to wait for an address since the last call.
+    /// Returns the pods that started to wait for an address after the last call.
     pub fn take_contests(&mut self) -> Vec<Contest> {
         std::mem::take(&mut self.contests)
     }
 
-    /// How many pods wait for an address.
     pub const fn contested(&self) -> usize {
         self.contested
     }
 }
 
-/// The pods that do not share the address with this one.
+/// The other pods, except pods that share the address with this pod through the host network.
 fn apart_from(own: &Tenant, others: &[Tenant]) -> impl Iterator<Item = ObjectKey> {
     others.iter().filter(|other| !own.shares_with(other)).map(|other| other.pod.clone())
 }
 
-/// Whether `later` takes the address that `holder` has.
+/// Decides whether `later` takes the address over from `holder`.
 fn takes(later: &Tenant, holder: &Tenant, lost: &BTreeSet<Arc<str>>) -> Takes {
     if !later.came_alive || later.shares_with(holder) {
         return Takes::Nothing;
@@ -300,7 +303,8 @@ fn takes(later: &Tenant, holder: &Tenant, lost: &BTreeSet<Arc<str>>) -> Takes {
     }
 }
 
-/// Counts a take-over by a pod of this node. If the limit is reached, returns when the pod may take the address.
+/// Counts a take-over by a pod of this node. If the node has reached its limit, returns the time at which the pod may
+/// take the address over.
 fn turn(
     taken: &mut BTreeMap<Option<Arc<str>>, (Moment, u8)>,
     node: Option<&Arc<str>>,

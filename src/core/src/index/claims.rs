@@ -1,10 +1,10 @@
-//! Adds and ends the `Claim`s of pods on targets.
+//! Adds and removes the `Claim`s of pods on targets.
 
 use super::{Because, Index, in_force::Claim};
 use crate::model::{BindingKey, Cause, ObjectKey, Owner, Target};
 
 impl Index {
-    /// Updates the `Claim` of `pod` through `binding` to match the verdict. `cause`: why a new claim begins.
+    /// Updates the `Claim` of `pod` through `binding` to match the verdict. `because`: why a new claim is added.
     pub(super) fn claim(&mut self, pod: &ObjectKey, binding: &BindingKey, because: Because) {
         let (Some(entry), Some(rule)) = (self.pods.get(pod), self.bindings.get(binding)) else { return };
         let had = entry.claims.iter().find(|(key, _)| key == binding).map(|(_, target)| *target);
@@ -14,7 +14,7 @@ impl Index {
         match (had, says) {
             (Some(had), Ok(target)) if had == target => {}
             (had, Ok(target)) => {
-                // The new target comes first, so that there is no moment without a target.
+                // Add the new target first, so that the pod always has a target.
                 self.add(pod, binding, target, because);
                 if let Some(had) = had {
                     let cause = if had.ip == target.ip { Cause::PortChanged } else { Cause::IpChanged };
@@ -49,7 +49,7 @@ impl Index {
         self.bindings.add(claim, target, because);
     }
 
-    /// Ends the `Claim`s of `pod` through `binding`: the one on `target`, or all.
+    /// Removes the `Claim` of `pod` through `binding` on `target`, or all its `Claim`s if `target` is `None`.
     pub(super) fn release(
         &mut self,
         pod: &ObjectKey,

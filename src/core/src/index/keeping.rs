@@ -1,36 +1,36 @@
-//! Pods that have not been ready for too long, and remain registered while their zone needs them.
+//! Pods that have not been ready for too long, and remain registered while their zone needs their targets.
 //!
-//! The index knows which pods these are, and since when. The engine decides whether their zones need them, and passes
-//! the decision as an [`Order`](super::Order).
+//! The index stores each pod with the time at which the pod was added. The engine decides whether the zone of a pod
+//! needs the target, and returns the decision as an [`Order`](super::Order).
 
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{Index, pods::PodEntry, verdict::verdict};
 use crate::model::{Binding, Cause, Moment, ObjectKey, Standing, Target};
 
-/// A pod that would be deregistered because it is no longer ready.
+/// A pod that Headgate would deregister because the pod is no longer ready.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) since: Moment,
-    /// Whether the pod remains registered for its zone.
+    /// Whether the pod remains registered because its zone needs the target.
     pub(super) stays: bool,
 }
 
-/// The pods that would be deregistered because they are no longer ready.
+/// The pods that Headgate would deregister because the pods are no longer ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Keeping {
     pub(super) all: BTreeMap<ObjectKey, Kept>,
-    /// The pods that were added since the last check.
+    /// The pods that were added after the last check.
     new: Vec<ObjectKey>,
-    /// When the zones of all these pods are checked next.
+    /// The time of the next check of the zones of all these pods.
     due: Moment,
 }
 
-/// Zones are checked this often.
+/// The interval between two checks of the zones.
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl PodEntry {
-    /// The verdict for a living pod if its zone keeps it registered.
+    /// The verdict for a living pod under the assumption that its zone needs the target.
     pub(super) fn verdict_but_for_keeping(
         &self,
         had: Option<Target>,
@@ -45,12 +45,12 @@ impl PodEntry {
 }
 
 impl Keeping {
-    /// When the zones of all these pods are checked next.
+    /// The time of the next check of the zones of all these pods.
     pub fn next_due(&self) -> Option<Moment> {
         self.all.first_key_value().map(|_| self.due)
     }
 
-    /// The pods whose zones are due for a check. The flag is true for a pod that was added since the last call.
+    /// The pods whose zones need a check now. The flag is true for a pod that was added after the last call.
     pub fn take(&mut self, now: Moment) -> Vec<(ObjectKey, bool)> {
         let new = std::mem::take(&mut self.new);
         if self.due > now {
@@ -62,7 +62,7 @@ impl Keeping {
 }
 
 impl Index {
-    /// Records whether the zone keeps a pod registered, after the pod or its bindings changed.
+    /// Adds or removes this pod after the pod or its bindings changed.
     pub(super) fn note_keeping(&mut self, pod: &ObjectKey, seen: Moment) {
         let is_kept = self.pods.get(pod).is_some_and(|entry| {
             let mut claims = entry.claims.iter().filter_map(|(key, _)| self.bindings.get(key));

@@ -1,4 +1,4 @@
-//! Pods that are deregistered while they live: before their eviction, or because their node will be removed.
+//! Pods that Headgate deregisters while they are alive: before their eviction, or because their node will be removed.
 
 use super::{
     Because, Index,
@@ -11,17 +11,17 @@ use crate::model::{Cause, Changes, LeavingFacts, Moment, ObjectKey, view::Apart}
 pub enum Order {
     /// Whether the pod is deregistered before its eviction.
     Leave(bool),
-    /// The node of the pod will be removed or was removed, or the pod started on a node that will be drained. `None`:
-    /// the node remains.
+    /// Why the pod must not be a target: the removal of its node, or a drain that will not evict the pod. `None`: the
+    /// node remains.
     NodeGoes(Option<Cause>),
-    /// The pod is no longer ready, but its zone keeps it registered for now.
+    /// The pod is no longer ready, but remains registered because its zone needs the target.
     Stay,
-    /// The pod is no longer ready, and is deregistered.
+    /// The pod is no longer ready and is deregistered.
     LetGo,
 }
 
 impl PodEntry {
-    /// Why the pod is not a target although it is alive. `None`: no such reason.
+    /// Why a living pod is not a target. `None`: neither its eviction nor its node is a reason.
     pub(super) fn why_out(&self) -> Option<Cause> {
         let leaving = self.facts.leaving.as_deref();
         let evicting = self.leaves || leaving.is_some_and(LeavingFacts::is_out);
@@ -62,7 +62,7 @@ impl Index {
 }
 
 impl Pods<'_> {
-    /// The pods with such a decision.
+    /// The pods that are or will be deregistered while they are alive.
     pub fn apart(self) -> std::collections::BTreeMap<ObjectKey, Apart> {
         let of = |entry: &PodEntry| Apart {
             decided: entry.leaves,

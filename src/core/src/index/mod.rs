@@ -1,26 +1,25 @@
-//! Which pod should be a target of which target group: pods × bindings, updated with each event.
+//! Which pod should be a target of which target group. Headgate updates the result with each event.
 //!
 //! ```text
 //!  pods ────► addresses ────► verdict ────► claims ────► owner of each target ────► Changes
 //!  bindings ────────────────────┘
 //!
-//!  pods       questions about pods                 in_force   the bindings, the claims through them, the problems
-//!  addresses  which pod has which address          verdict    the one rule: should this pod be a target?
-//!  keeping    not ready, but kept for its zone     leaving    deregistered while it is alive
-//!  workloads  which pods belong together, and whether any of them was bound
+//!  pods       queries about pods                   in_force   the bindings, with `Claim`s and problems
+//!  addresses  which pod has which address          verdict    decides whether a pod should be a target
+//!  keeping    unready pods that their zone needs   leaving    pods that are deregistered while alive
+//!  workloads  which pods belong to one workload, and whether any of these pods was bound
 //! ```
 //!
-//! * **Owns** the pods as last seen, the bindings in force, which pod has which address, and which pod owns which
-//!   target.
-//! * **Flow.** Each call returns what it changed: an [`Ownership`] for each target with a new owner, the pods that have
-//!   ended, and each [`Trouble`] that has begun or ended. [`Pods`] and [`InForce`] answer questions.
-//! * **Guarantees.** Only the pod that has an address claims targets there (see `addresses.rs`). Pods of the host
-//!   network share an address legitimately, and wait for each other. The new target of a pod is reported before its old
-//!   one is removed.
-//! * **Assumes** that a list is never older than earlier news, and that the caller has decided which bindings are in
+//! * **Owns** the pods as last seen, the bindings in force, the pod of each address, and the pod that owns each target.
+//! * **Flow.** Each call returns the changes: an [`Ownership`] for each target with a new owner, the terminated pods,
+//!   and each changed [`Trouble`]. [`Pods`] and [`InForce`] provide read access.
+//! * **Guarantees.** Only the pod that has an address claims targets at the address (see `addresses.rs`). Pods of the
+//!   host network share an address legitimately; the first of these pods owns the target. When a pod gets a new target,
+//!   the index reports the new target before the removal of the old target.
+//! * **Assumes** that a list is never older than earlier events, and that the caller has decided which bindings are in
 //!   force.
-//! * **Caveat.** Pods are matched against the selectors here, not through EndpointSlices. That is one hop earlier, and
-//!   Headgate sees that a pod is terminating even with `publishNotReadyAddresses`.
+//! * **Caveat.** The index matches pods against selectors and does not use EndpointSlices. Pods report a change earlier
+//!   than EndpointSlices do. Even with `publishNotReadyAddresses`, Headgate sees that a pod is terminating.
 
 mod addresses;
 mod claims;
@@ -53,17 +52,17 @@ use crate::{
     },
 };
 
-/// A pod that was missing in a list may appear again within this time.
+/// The time within which a pod that was missing in a list may appear again.
 const RETURNS: Duration = Duration::from_secs(15 * 60);
 
-/// News that decides which pod has which target.
-#[allow(clippy::large_enum_variant)] // it is moved once
+/// An event that can change which pod has which target.
+#[allow(clippy::large_enum_variant)] // A value is moved only once.
 pub enum Said {
     /// A change of pods.
     Pods(Change<PodFacts>),
-    /// The presence of a node has changed: its pods may have lost their addresses.
+    /// The presence of a node changed. The pods of the node may have lost their addresses.
     Node(Arc<str>, Presence),
-    /// Records of the ledgers: which pod had which address. A [`PodMark`] identifies the pod.
+    /// The pod of each address, from the ledgers. A [`PodMark`] identifies a pod.
     Ledgers(Vec<(IpAddr, PodMark)>),
 }
 
@@ -73,7 +72,7 @@ impl From<Change<PodFacts>> for Said {
     }
 }
 
-/// Why something changes, and when Headgate received the event that caused it.
+/// Why something changes, and the time at which Headgate received the event that caused the change.
 #[derive(Clone, Copy, Debug)]
 struct Because {
     cause: Cause,
@@ -89,16 +88,16 @@ impl Because {
 /// The index. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// A pod counts as not ready after it has not been ready for this long.
+    /// The time after which an unready pod counts as unready for too long.
     patience: Duration,
-    /// Delays changes if a list contains the end of most pods of a binding. It never delays what a watch reports about
-    /// a pod: a pod that is deleted while its target remains costs requests.
+    /// Delays changes if a list lacks most pods of a binding. The check never delays a deletion from a watch, because a
+    /// target without its pod drops requests.
     brake: Brake<ObjectKey>,
-    /// When each pod that is not ready will count as not ready.
+    /// The time at which each unready pod will count as unready for too long.
     wavering: Agenda,
-    /// Boxed, because the nodes of a tree have room for twice as many entries as they hold.
+    /// Boxed, because a `BTreeMap` node reserves memory for more entries than it contains.
     pods: BTreeMap<ObjectKey, Box<PodEntry>>,
-    /// The same pods by the hash that identifies them in the ledgers.
+    /// The pods by the hash that identifies each pod in the ledgers.
     marks: BTreeMap<PodMark, ObjectKey>,
     workloads: Workloads,
     addresses: Addresses,
@@ -110,13 +109,13 @@ pub struct Index {
 }
 
 impl Index {
-    /// An empty index.
+    /// Creates an empty index.
     pub fn new(patience: Duration, relist_patience: Duration) -> Self {
         Self { patience, brake: Brake::new(relist_patience), ..Self::default() }
     }
 
-    /// Advances the time. Pods that have not been ready for too long now count as not ready, and pods that were missing
-    /// in a list now count as deleted. `None`: nothing was due.
+    /// Advances the time. Pods whose patience has passed now count as unready for too long. Pods that were missing in a
+    /// list for too long now count as deleted. `None`: no change was due.
     pub fn pass(&mut self, now: Moment) -> Option<Changes> {
         self.bindings.forget_ended();
         self.due_to_pass().filter(|due| *due <= now)?;
@@ -136,7 +135,7 @@ impl Index {
         Some(self.changed())
     }
 
-    /// Takes the collected changes.
+    /// Returns the collected changes and clears the collection.
     fn changed(&mut self) -> Changes {
         self.bindings.changes.contests = self.addresses.take_contests();
         std::mem::take(&mut self.bindings.changes)
@@ -147,13 +146,13 @@ impl Index {
         wavering.into_iter().chain(missing).chain(self.addresses.next_due()).min()
     }
 
-    /// When [`Index::pass`] or [`Index::take_kept`] next have something to do.
+    /// The time at which [`Index::pass`] or [`Index::take_kept`] next needs to run.
     pub fn next_due(&self) -> Option<Moment> {
         self.due_to_pass().into_iter().chain(self.kept.next_due()).min()
     }
 
-    /// The pods that would be deregistered because they are not ready, if their zones are due for a check. The flag is
-    /// true for a pod that was added since the last call.
+    /// The unready pods that Headgate would deregister, if their zones need a check now. The flag is true for a pod
+    /// that was added after the last call.
     pub fn take_kept(&mut self, now: Moment) -> Vec<(ObjectKey, bool)> {
         self.kept.take(now)
     }
@@ -167,7 +166,7 @@ impl Index {
         &self.bindings
     }
 
-    /// Applies news and returns what it changed.
+    /// Applies an event and returns the resulting changes.
     pub fn apply(&mut self, said: impl Into<Said>, seen: Moment) -> Changes {
         match said.into() {
             Said::Pods(change) => self.take_in_pods(change, seen),
@@ -227,7 +226,7 @@ impl Index {
             }
         }
         self.bindings.changes.relist = self.brake.take_asks();
-        // If two pods in one list have the same IP, the younger pod got it last.
+        // If two pods in one list have the same IP, the younger pod got the IP last.
         pods.sort_by(|a, b| (a.created, &a.uid).cmp(&(b.created, &b.uid)));
         let because = Because { cause: Cause::PodListed, seen };
         for pod in pods {
@@ -236,12 +235,13 @@ impl Index {
         self.claim_again(&rivals, because);
     }
 
-    /// The missing pods of a list that belong to bindings that would lose more than half of their targets, and at least
-    /// two. A wrong list must not deregister a whole Service. Such a list can come from an API server that lost data,
-    /// or from a misrouted proxy.
+    /// Returns the missing pods of each binding that would lose more than half of its targets, and at least two. A
+    /// wrong list must not deregister a whole Service. An API server that lost data or a misrouted proxy can return a
+    /// wrong list.
     fn most_of_a_binding(&self, missing: &[ObjectKey]) -> BTreeSet<ObjectKey> {
         let gone: BTreeSet<&ObjectKey> = missing.iter().collect();
-        // For each binding, the targets that it would lose, and the missing pods that claim one.
+        // For each binding, the targets that the binding would lose, and the missing pods with `Claim`s through the
+        // binding.
         let mut losses: BTreeMap<&BindingKey, (BTreeSet<Target>, Vec<&ObjectKey>)> = BTreeMap::new();
         for pod in missing {
             for (binding, target) in self.pods.get(pod).into_iter().flat_map(|entry| &entry.claims) {
@@ -261,7 +261,7 @@ impl Index {
         losses.into_iter().filter(most).flat_map(|(_, (_, pods))| pods).cloned().collect()
     }
 
-    /// Replaces the bindings of `origin`. `ended`: why bindings that are missing now have ended.
+    /// Replaces the bindings of `origin`. `ended`: why the bindings that are missing in `now` have ended.
     pub fn set_bindings(&mut self, origin: &Origin, now: &Bindings, ended: Cause, seen: Moment) -> Changes {
         self.bindings.changes.written = true;
         let before: Vec<BindingKey> = self.bindings.by(origin).map(|binding| binding.key.clone()).collect();
@@ -296,7 +296,7 @@ impl Index {
         }
     }
 
-    /// Stores a pod. Returns the other pods that may have lost an address to it, or have one again.
+    /// Stores a pod. Returns the other pods that may have lost or regained an address.
     fn take_in(&mut self, facts: PodFacts, mut because: Because) -> BTreeSet<ObjectKey> {
         let key = facts.key.clone();
         self.believe(&key);
@@ -350,7 +350,7 @@ impl Index {
         rivals
     }
 
-    /// Records which parts of a pod exceed a limit and did not before.
+    /// Records the parts of a pod that exceed a limit now and did not exceed the limit before.
     fn note_beyond(&mut self, facts: &PodFacts) {
         let known = self.pods.get(&facts.key).filter(|entry| entry.facts.uid == facts.uid);
         let known = known.map_or(&[][..], |entry| &entry.facts.beyond);
@@ -367,7 +367,7 @@ impl Index {
         }
     }
 
-    /// Records what the pod's status reports about its readiness.
+    /// Records the pod's readiness from its status.
     fn stand(&mut self, pod: &ObjectKey, seen: Moment) {
         let Some(entry) = self.pods.get_mut(pod) else { return };
         entry.standing = entry.standing.then(entry.facts.readiness, seen);
@@ -384,7 +384,7 @@ impl Index {
         self.note_keeping(pod, because.seen);
     }
 
-    /// Removes a pod. Returns the pods that may have an address again.
+    /// Removes a pod. Returns the pods that may have regained an address.
     fn drop_pod(&mut self, key: &ObjectKey, because: Because) -> BTreeSet<ObjectKey> {
         self.believe(key);
         let Some(entry) = self.pods.get(key) else { return BTreeSet::new() };

@@ -1,4 +1,4 @@
-//! The pods, and questions about them.
+//! The pods, and queries about pods.
 
 use std::net::IpAddr;
 
@@ -14,19 +14,20 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(super) struct PodEntry {
     pub(super) facts: PodFacts,
-    /// Grows each time a pod gets a new IP.
+    /// A sequence number that increases each time a pod gets a new IP.
     pub(super) order: u64,
     pub(super) standing: Standing,
-    /// The pod is deregistered before its eviction, and the annotation on it does not show that yet.
+    /// Whether the pod is deregistered before its eviction although the pod's annotation does not show the
+    /// deregistration yet.
     pub(super) leaves: bool,
-    /// Why the pod is deregistered with its node, or is not registered because the node will be drained.
+    /// Why the pod is deregistered with its node, or is not registered because its node will be drained.
     pub(super) node_goes: Option<Cause>,
-    /// The pod is no longer ready, and its zone does not keep it.
+    /// Whether the pod is no longer ready and its zone does not need the target.
     pub(super) let_go: bool,
     pub(super) claims: Vec<(BindingKey, Target)>,
-    /// When the pod last lost a target for a reason other than the loss of its address.
+    /// The time at which the pod last lost a target for a reason other than the loss of its address.
     pub(super) left: Option<Moment>,
-    /// When the pod appeared again after it was missing in a list.
+    /// The time at which the pod appeared again after a list lacked the pod.
     pub(super) returned: Option<Moment>,
 }
 
@@ -61,7 +62,7 @@ impl<'a> Pods<'a> {
         self.0.pods.get(pod).map(|entry| &**entry)
     }
 
-    /// A pod as last seen.
+    /// Returns the pod as last seen.
     pub fn get(self, pod: &ObjectKey) -> Option<&'a PodFacts> {
         self.entry(pod).map(|entry| &entry.facts)
     }
@@ -79,17 +80,18 @@ impl<'a> Pods<'a> {
         self.0.pods.len()
     }
 
-    /// The pod with this hash, in any namespace.
+    /// Returns the pod with this hash, from any namespace.
     pub fn marked(self, mark: PodMark) -> Option<&'a PodFacts> {
         self.get(self.0.marks.get(&mark)?)
     }
 
-    /// The unfinished pods whose status shows this address, in the order in which they got it.
+    /// The pods that have not terminated and whose status shows this address, in the order in which the pods got the
+    /// address.
     pub fn at(self, ip: &IpAddr) -> impl Iterator<Item = &'a PodFacts> {
         self.0.addresses.tenants(ip).filter_map(move |pod| self.get(pod))
     }
 
-    /// The pod that has an address that the status of `pod` shows, and why `pod` does not have it.
+    /// Returns the pod that has an address from the status of `pod`, and why `pod` does not have the address.
     pub fn taken_by(self, pod: &PodFacts) -> Option<(&'a ObjectKey, Cause)> {
         pod.ips.iter().find_map(|ip| self.0.addresses.taken_by(ip, &pod.key))
     }
@@ -104,12 +106,14 @@ impl<'a> Pods<'a> {
         self.0.addresses.contested()
     }
 
-    /// When the first pod of the workload with these labels appeared, if none of its pods was ever a target.
+    /// The time at which the first pod of the workload with these labels appeared. `None`: the workload is unknown, or
+    /// one of its pods was a target.
     pub fn unbound_since(self, namespace: &str, labels: &Labels) -> Option<Moment> {
         self.0.workloads.unbound_since(namespace, labels)
     }
 
-    /// The bindings that select a pod. Each comes with the target that the pod claims, or why it claims none.
+    /// The bindings that select a pod, each with the target that the pod claims, or with the reason why the pod claims
+    /// no target.
     pub fn bound(self, pod: &ObjectKey) -> Vec<(&'a Binding, Result<Target, Cause>)> {
         let Some(entry) = self.entry(pod) else { return Vec::new() };
         let selecting = self.0.bindings.selecting(&pod.namespace, &entry.facts.labels);
@@ -123,7 +127,7 @@ impl<'a> Pods<'a> {
         selecting.map(|binding| (binding, stands(binding))).collect()
     }
 
-    /// The targets that a pod would have if it were not deregistered before its end.
+    /// The targets that a pod would have if Headgate had not deregistered the pod early.
     pub fn bound_but_for_leaving(self, pod: &ObjectKey) -> Vec<(&'a Binding, Target)> {
         let Some(entry) = self.entry(pod) else { return Vec::new() };
         let selecting = self.0.bindings.selecting(&pod.namespace, &entry.facts.labels);
@@ -132,7 +136,7 @@ impl<'a> Pods<'a> {
         selecting.filter_map(|binding| Some((binding, says(binding).filter(is_own)?))).collect()
     }
 
-    /// Whether a pod would have this target of this group if it were ready, or if it had the target already.
+    /// Whether a pod would have this target of this group if the pod were ready, or if the pod already had the target.
     pub fn waits_for_readiness(self, pod: &ObjectKey, group: &TargetGroupArn, target: &Target) -> bool {
         let Some(entry) = self.entry(pod) else { return false };
         let mut bound = self.0.bindings.of(&pod.namespace).filter(|binding| binding.key.group == *group);
@@ -140,8 +144,8 @@ impl<'a> Pods<'a> {
         bound.any(|binding| says(None, binding).is_err() && says(Some(*target), binding) == Ok(*target))
     }
 
-    /// Why this pod does not remain a target at this address. It terminates, has lost the address, or is deregistered
-    /// while it is alive. `None`: it remains a target.
+    /// Why this pod does not remain a target at this address: its termination, the loss of the address, or an early
+    /// deregistration. `None`: the pod remains a target.
     pub fn left(self, owner: &Owner, ip: &IpAddr) -> Option<Cause> {
         let Some(entry) = self.entry(&owner.pod).filter(|entry| entry.facts.uid == owner.uid) else {
             return Some(Cause::PodDeleted);
@@ -151,13 +155,13 @@ impl<'a> Pods<'a> {
         facts.goes().or_else(|| has_lost().then_some(Cause::IpChanged)).or_else(|| entry.why_out())
     }
 
-    /// When the pod last stopped being a target of some group.
+    /// The time at which the pod last stopped being a target of a group.
     pub fn left_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.left
     }
 
-    /// When the pod appeared again after it was missing in a list. Headgate may not know what was deregistered in
-    /// between.
+    /// The time at which the pod appeared again after a list lacked the pod. Headgate may not know about
+    /// deregistrations in the meantime.
     pub fn returned_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.returned
     }
@@ -178,22 +182,22 @@ impl<'a> Pods<'a> {
         goes.is_some_and(Cause::ends_the_node)
     }
 
-    /// When a pod that is not ready will count as not ready, if nothing changes.
+    /// The time at which an unready pod will count as unready for too long, if nothing changes.
     pub fn lost_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.entry(pod)?.standing.lost_at(self.0.patience)
     }
 
-    /// When a pod that was missing in a doubted list will count as deleted.
+    /// The time at which a pod that was missing in a doubted list will count as deleted.
     pub fn given_up_at(self, pod: &ObjectKey) -> Option<Moment> {
         self.0.brake.doubted_until(pod)
     }
 
-    /// Since when a pod that is not ready remains registered for its zone.
+    /// The time at which Headgate would have deregistered an unready pod if its zone did not need the target.
     pub fn kept_since(self, pod: &ObjectKey) -> Option<Moment> {
         Some(self.0.kept.all.get(pod)?.since)
     }
 
-    /// How many pods of `binding` are not ready and remain registered for their zones.
+    /// The number of unready pods of `binding` that remain registered because their zones need the targets.
     pub fn kept_by(self, binding: &BindingKey) -> usize {
         if !self.0.bindings.get(binding).is_some_and(Binding::lets_go) {
             return 0;
@@ -203,7 +207,7 @@ impl<'a> Pods<'a> {
         staying.filter(|(pod, _)| self.entry(pod).is_some_and(claims)).count()
     }
 
-    /// The verdict for a pod that is not deregistered early and has its own address.
+    /// The verdict for a pod. The verdict is an error if the pod is deregistered early or another pod has its address.
     pub(super) fn says(
         self,
         entry: &PodEntry,

@@ -1,4 +1,4 @@
-//! Tests of the index alone: pods and bindings in, claimed targets out.
+//! Tests of the index alone. The inputs are pods and bindings, and the outputs are claimed targets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,6 @@ fn key() -> ObjectKey {
     ObjectKey::new(NAMESPACE, "a")
 }
 
-/// The pod `a`.
 fn a() -> PodBuilder {
     pod("a", "u-a")
 }
@@ -33,7 +32,7 @@ fn bind(index: &mut Index, service: &ServiceFacts) {
     index.set_bindings(&origin, &settled.bindings, Cause::BindingRemoved, at(0));
 }
 
-/// An index with the binding of the Service `web` and this pod.
+/// Creates an index with the binding of the Service `web` and this pod.
 fn index(pod: PodBuilder) -> Index {
     let mut index = Index::new(PATIENCE, PATIENCE);
     bind(&mut index, &service("web").port("http", 80).annotated("http=blue").build());
@@ -111,7 +110,7 @@ fn a_pod_that_was_let_go_for_not_being_ready_is_let_go_until_it_is_ready_again()
 #[test]
 fn of_a_pod_that_is_seen_again_the_older_address_counts_first() {
     let mut index = index(a().at(1));
-    // Both statuses show the address. The pod that got it last has it.
+    // The status of each of the two pods shows the address. The pod that got the address last has it.
     apply(&mut index, pod("b", "u-b").at(1), 2);
     let owner =
         |index: &Index| index.pods().taken_by(&a().at(1).build()).map(|(pod, _)| pod.name.to_string());

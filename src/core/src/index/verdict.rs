@@ -1,20 +1,23 @@
-//! The one rule that decides whether a pod should be a target. It is pure, and gives a reason per pod and binding.
+//! The rule that decides whether a pod should be a target. The rule is pure, and returns a reason for each pod and
+//! binding.
 //!
-//! The planner and every answer to "why is this pod not a target?" use [`verdict`].
+//! The planner uses [`verdict`], and so does every explanation of why a pod is not a target.
 
 use crate::model::{
     Binding, Cause, PodFacts, RegisterWhen, Standing, Target, TargetPort, WhenNotReady, limits,
 };
 
-/// The target that `pod` should be for `binding`.
+/// Returns the target that `pod` should be for `binding`.
 ///
-/// A pod is registered as soon as it has an IP, before it is ready, unless the Service asks for more. The load
-/// balancer's health check decides when it sends requests. The Service's condition only applies to pods that are not
-/// targets yet. A pod that `had` this target keeps it while it is not ready, unless the Service asks for its removal. A
-/// terminating or finished pod is never a target. Its status still shows its IP, which another pod may have by now.
+/// Headgate registers a pod as soon as the pod has an IP, even before the pod is ready. A Service can require readiness
+/// with `register-when`, which applies only to pods that are not targets yet. The load balancer's health check decides
+/// when the load balancer sends requests.
+///
+/// A pod that `had` this target keeps the target while the pod is not ready, unless the Service requests its removal. A
+/// terminating or terminated pod is never a target, because another pod may already have its IP.
 ///
 /// # Errors
-/// Why the pod should not be a target at present.
+/// Returns the reason why the pod should not be a target at present.
 pub fn verdict(
     pod: &PodFacts,
     standing: Standing,

@@ -1,9 +1,9 @@
-//! Workloads of pods, recognized by their labels. If a workload has existed for a while and none of its pods was ever
-//! bound, Headgate does not expect a new pod of it to be bound.
+//! Workloads of pods, recognized by their labels. Headgate does not expect a binding for a new pod if its workload has
+//! existed for a while without a bound pod.
 //!
-//! A pod that no binding selects may be selected a moment later. A Deployment is often applied before its Service. In a
-//! blue/green deployment, the selector of a Service moves between two sets of pods. One unbound pod therefore proves
-//! little; a workload without any bound pod proves more.
+//! A binding may select a pod a moment after the pod is created. Users often apply a Deployment before its Service. In
+//! a blue/green deployment, the selector of a Service moves between two sets of pods. One unbound pod is therefore weak
+//! evidence; a workload without any bound pod is stronger evidence.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -14,10 +14,11 @@ use std::{
 
 use crate::model::{Labels, Moment, limits::WORKLOADS};
 
-/// A workload without pods is remembered this long. A workload with one pod has none while the pod is replaced.
+/// How long Headgate keeps the record of a workload after its last pod was deleted. A workload with one pod has no pod
+/// while the pod is replaced.
 const REMEMBERED: Duration = Duration::from_hours(1);
 
-/// Records are checked for expiry this often.
+/// The interval between two checks for expired records.
 const SWEEP: Duration = Duration::from_secs(60);
 
 /// Labels that differ between the pods or the versions of one workload.
@@ -35,27 +36,28 @@ const OF_ONE: [&str; 11] = [
     "statefulset.kubernetes.io/pod-name",
 ];
 
-/// A workload: its namespace and a hash of its labels. The hash avoids keeping tenants' texts for an hour after the
-/// pods are deleted. Two workloads with the same hash count as one; then a gate may wait for a moment, or not wait.
+/// A workload: its namespace and a hash of its labels. Because of the hash, Headgate does not keep tenants' labels
+/// after the pods are deleted. Headgate treats two workloads with the same hash as one workload.
 type Name = (Arc<str>, u64);
 
 #[derive(Clone, Debug)]
 struct Workload {
     since: Moment,
     pods: usize,
-    /// When its last pod was deleted.
+    /// The time at which the last pod of the workload was deleted.
     gone: Option<Moment>,
-    /// Whether any of its pods was a target.
+    /// Whether any pod of the workload was a target.
     was_bound: bool,
 }
 
-/// See the module docs.
+/// All known workloads. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
     all: BTreeMap<Name, Workload>,
-    /// For each namespace, the workloads whose last pod was deleted, in that order. Pods may have been added since.
+    /// For each namespace, the workloads whose last pod was deleted, in the order of these deletions. A workload may
+    /// have new pods since then.
     ended: BTreeMap<Arc<str>, VecDeque<(Moment, u64)>>,
-    /// When all namespaces were last checked for expiry.
+    /// The time of the last check of all namespaces for expired records.
     swept: Moment,
 }
 
@@ -99,14 +101,15 @@ impl Workloads {
         }
     }
 
-    /// When the first pod of the workload with these labels appeared, if none of its pods was ever a target.
+    /// The time at which the first pod of the workload with these labels appeared. `None`: the workload is unknown, or
+    /// one of its pods was a target.
     pub fn unbound_since(&self, namespace: &str, labels: &Labels) -> Option<Moment> {
         let workload = self.all.get(&name(&namespace.into(), labels)).filter(|workload| !workload.was_bound);
         workload.map(|workload| workload.since)
     }
 
-    /// Forgets the workloads whose last pod was deleted an hour ago. It checks all namespaces, so it does not run for
-    /// each pod.
+    /// Removes the records of workloads whose last pod was deleted an hour ago. The check covers all namespaces, so it
+    /// does not run for every pod.
     fn forget(&mut self, now: Moment) {
         if now.since(self.swept) < SWEEP {
             return;

@@ -1,4 +1,4 @@
-//! The length of a new pod's hold, the containers that get it, and the new grace period.
+//! The length of a new pod's hold, the containers that get the hold, and the new grace period.
 
 use std::collections::BTreeSet;
 
@@ -18,23 +18,24 @@ use crate::{
     },
 };
 
-/// The longest grace period that can be a limit, in seconds.
+/// The maximum value for a limit of the grace period, in seconds.
 const LONGEST_GRACE: u32 = 24 * 3600;
-/// The valid values of an annotation or a flag that limits grace periods, as error messages name them.
+/// The valid values of an annotation or a flag that limits grace periods, for error messages.
 pub const MAX_GRACE_EXPECTED: &str = "a duration from 1s to 24h in whole seconds, e.g. 120s or 10m";
 
-/// Why a hold that the pod did not ask for is shortened.
+/// The reason for a shorter hold, if another webhook has lowered the grace period.
 const LOWERED: &str = "another webhook has lowered the grace period of the pod";
-/// Why there is no hold.
+/// The reason for a missing hold, if pods with a hold were not created.
 const REFUSED: &str = "pods of its owner that were given a hold were not created";
 
-/// Reads a limit of grace periods, in seconds.
+/// Parses a limit of grace periods, in seconds.
 pub fn max_grace(text: &str) -> Option<u32> {
     seconds(text.trim()).filter(|seconds| (1..=LONGEST_GRACE).contains(seconds))
 }
 
 /// Adds the hold to containers without a `preStop`, with a shorter sleep, or with a hook that should run after the
-/// hold. Raises the pod's grace period by the same time. Returns the grace period without the hold, if the pod has one.
+/// hold. Extends the pod's grace period by the length of the hold. Returns the grace period without the hold, if the
+/// pod gets a hold.
 pub(super) fn decide(
     pod: &NewPod,
     known: &Known,
@@ -46,7 +47,7 @@ pub(super) fn decide(
     Holding { pod, known, terms, before, injection, record }.decide()
 }
 
-/// One decision about the hold.
+/// The data of one decision about the hold.
 struct Holding<'a> {
     pod: &'a NewPod,
     known: &'a Known,
@@ -56,20 +57,20 @@ struct Holding<'a> {
     record: &'a mut Record,
 }
 
-/// The hold of an earlier decision that the pod still has.
+/// A hold from an earlier decision, which the pod still has.
 struct Given<'a> {
-    /// The seconds of the hold, and the reason for this length.
+    /// The length of the hold in seconds; `why` is the reason for the length.
     seconds: u32,
     why: &'a str,
-    /// The grace period of the pod without the hold, if Headgate raised it.
+    /// The grace period of the pod without the hold, if Headgate extended the grace period.
     grace: Option<i64>,
-    /// Whether another webhook has lowered the grace period since.
+    /// Whether another webhook has lowered the grace period after Headgate had extended it.
     is_lowered: bool,
 }
 
 /// A limit that shortens the hold.
 struct Limit {
-    /// The longest grace period.
+    /// The maximum grace period in seconds.
     most: i64,
     decision: Decision,
     /// The reason, as the end of a sentence after "because".
@@ -81,7 +82,7 @@ impl Holding<'_> {
         let length = self.length();
         let given = Given::of(self.pod, self.before);
         let (wanted, why) = match &given {
-            // All containers of a pod have the same hold, also those that were added later, when more is known.
+            // All containers of a pod get the same hold, including containers that another webhook adds later.
             Some(given) if !self.is_changed(length.0, given) => (given.seconds, given.why),
             _ => length,
         };
@@ -156,7 +157,7 @@ impl Holding<'_> {
         }
         let mut needed = had.saturating_add(i64::from(seconds));
         if given.is_some_and(|given| given.is_lowered) {
-            // The webhook that lowered it would lower it again, or reject the pod.
+            // A webhook that has lowered the grace period would lower it again, or reject the pod.
             needed = needed.min(now);
         }
         if needed != now {
@@ -168,8 +169,8 @@ impl Holding<'_> {
         (seconds > 0).then_some(had)
     }
 
-    /// The seconds of the pod's hold, and the reason for this length. The pod's own annotation comes first, then the
-    /// longest hold of its bindings.
+    /// Returns the length of the pod's hold in seconds, and the reason for the length. The pod's own annotation takes
+    /// precedence over the longest hold of its bindings.
     fn length(&mut self) -> (u32, &'static str) {
         let own = self.pod.hold.as_deref().and_then(|text| {
             let hold = Hold::parse(text);
@@ -191,7 +192,7 @@ impl Holding<'_> {
             let all = self.known.bound().iter();
             all.map(|bound| of(seconds(bound), bound.balancer)).max_by_key(|(seconds, _)| *seconds)
         };
-        // No known binding selects the pod, so use the longer of both propagation delays.
+        // Without a known binding, the pod gets the longer hold of a Network Load Balancer.
         let unbound =
             || (Hold::Auto.seconds(LoadBalancerType::Network), "no binding known, so as for an NLB");
         match own {
@@ -201,8 +202,8 @@ impl Holding<'_> {
         }
     }
 
-    /// Whether a hold of this length should replace the earlier one: the pod asks for it, or a binding of the pod needs
-    /// a longer hold.
+    /// Whether a hold of this length should replace the earlier hold, because the pod requests the length or a binding
+    /// needs a longer hold.
     fn is_changed(&self, length: u32, given: &Given) -> bool {
         let own = self.pod.hold.as_deref().and_then(Hold::parse);
         match own {
@@ -211,7 +212,7 @@ impl Holding<'_> {
         }
     }
 
-    /// The limit of the hold. The pod's own annotation comes first.
+    /// Returns the limit of the hold. A limit in the pod's own annotation takes precedence over a configured limit.
     fn limit(&mut self, now: i64, given: Option<&Given>) -> Option<Limit> {
         let own = self.pod.max_grace.as_deref().and_then(|text| {
             let limit = max_grace(text);
@@ -229,7 +230,7 @@ impl Holding<'_> {
             decision: Decision::HoldShortened,
             why: format!("{whose} says {limit}s"),
         });
-        // The annotation still records that the grace period was lowered, so it is not raised again.
+        // The annotation still records the lowered grace period, so Headgate does not extend the grace period again.
         let said = self.before.text(Decision::HoldShortened).and_then(|said| said.split_once(", because "));
         let said = said.map(|(_, why)| why.to_owned()).filter(|why| why.starts_with(LOWERED));
         let is_lowered = given.is_some_and(|given| given.is_lowered);
@@ -256,7 +257,7 @@ impl Holding<'_> {
         ));
     }
 
-    /// Reports which containers keep their own `preStop`, and warns about those that receive requests.
+    /// Reports which containers keep their own `preStop`, and warns about containers that also receive requests.
     fn own_hooks(&mut self, own: &[&Container], unwrapped: &[(Box<str>, &'static str)]) {
         if own.is_empty() {
             return;
@@ -300,7 +301,8 @@ impl Holding<'_> {
         self.injection.notices.extend(notices);
     }
 
-    /// Whether a load balancer may send requests to the container: the container names the port, or no container does.
+    /// Whether a load balancer may send requests to the container, because the container declares the port or no
+    /// container declares it.
     fn is_served_by(&self, container: &Container) -> bool {
         let mut ports = self.known.bound().iter().filter_map(|bound| bound.port);
         ports.any(|port| {
@@ -311,7 +313,7 @@ impl Holding<'_> {
 }
 
 impl<'a> Given<'a> {
-    /// The hold that `before` records, if a container still sleeps that long.
+    /// The hold that `before` records, if a container still has this hold.
     fn of(pod: &NewPod, before: &'a Record) -> Option<Self> {
         let (seconds, why) = before.hold.as_ref()?;
         if !pod.containers.iter().any(|container| is_given(container, *seconds, before)) {

@@ -1,36 +1,38 @@
-//! What a new pod gets: the readiness gate, a hold, and a grace period for probes that restart its containers.
-//! Containers without a `preStop`, or with a shorter sleep, get the hold.
+//! Adds to a new pod the readiness gate, a hold, and a grace period for probes that restart containers. Containers
+//! without a `preStop`, or with a shorter sleep, get the hold.
 //!
-//! * **Owns** no state. It makes one decision from the pod and its possible bindings.
-//! * **Guarantees.** It never undoes what a user wrote, although a `sleep` may become longer. It adds each thing only
-//!   once.
+//! * **Owns** no state. Each decision depends only on the pod, its possible bindings and the settings.
+//! * **Guarantees.** Headgate never removes a user's configuration, although a `sleep` may become longer. Repeated
+//!   webhook calls do not repeat a change.
 //!
-//! When a liveness or startup probe fails, the kubelet ends the container as at the end of the pod. It runs the
-//! `preStop` for at most the grace period of the probe. Then it sends SIGTERM and waits for at least 2 s. A probe
-//! without its own grace period uses the pod's (Kubernetes: "Probe-level terminationGracePeriodSeconds"). A container
-//! that hangs would then restart only after the whole hold.
+//! When a liveness or startup probe fails, the kubelet terminates the container in the same way as in a terminating
+//! pod. The kubelet runs the `preStop` for at most the grace period of the probe. The kubelet then sends SIGTERM and
+//! waits for at least 2 s. A probe without its own grace period uses the grace period of the pod (Kubernetes:
+//! "Probe-level terminationGracePeriodSeconds"). A held container that hangs would therefore restart only after the
+//! whole hold.
 //!
 //! A probe of a held container therefore gets a short grace period. A probe of another container in the pod gets the
 //! pod's previous grace period.
 //!
-//! A `preStop` that is not a `sleep` does not change by default. If the pod's annotation `headgate.dev/own-prestop`
-//! asks for it, the hook runs after the hold. If the hook is a shell command, the same shell runs the hold first.
-//! Headgate's program, which is mounted as a volume, runs all other commands and HTTP hooks, because the content of the
-//! image is unknown. A hook that neither can run does not change, and Headgate reports it.
+//! A `preStop` that is not a `sleep` does not change by default. If the pod's annotation `headgate.dev/own-prestop` is
+//! `wrap` or `wrap-by-shell`, the hook runs after the hold. If the hook is a shell command, the same shell runs the
+//! hold first. Headgate's program, which is mounted as a volume, runs all other commands and HTTP hooks, because the
+//! content of the image is unknown. If neither a shell nor Headgate's program can run a hook, Headgate leaves the hook
+//! unchanged and reports it.
 //!
-//! The pod's annotation `headgate.dev/injected` contains the decision in the words of [`Decision`]. The API server may
-//! call the webhook again after another webhook has changed the pod, and people copy and restore pods. The annotation
-//! therefore only counts while the containers still match it.
+//! The pod's annotation `headgate.dev/injected` contains the decision with the names of [`Decision`]. The API server
+//! may call the webhook again after another webhook has changed the pod, and users copy and restore pods. Headgate
+//! therefore uses the annotation only while it matches the containers.
 //!
-//! A hold becomes longer if a binding of the pod needs a longer one. If the pod itself asks for a length, the hold has
-//! that length. Values of users are never undone.
+//! A hold becomes longer if a binding of the pod needs a longer hold. If the pod itself requests a length, the hold has
+//! the requested length. Headgate never reverts values that users set.
 //!
-//! **Limits.** A policy may reject pods with a long grace period, and no webhook can see that. The pod, its namespace
-//! or a flag may therefore limit the grace period, and the hold uses the time that remains. If another webhook lowered
-//! the grace period after an earlier decision, Headgate shortens the hold. It then never raises the grace period again.
+//! **Limits.** A policy may reject pods with a long grace period, and no webhook can see the rejection. The pod, its
+//! namespace or a flag may therefore limit the grace period, which also limits the hold. If another webhook lowered the
+//! grace period after an earlier decision, Headgate shortens the hold and never extends the grace period again.
 //!
-//! If only the namespace has the label, pods of Jobs and pods that the bindings exclude get nothing. A pod that serves
-//! no requests needs no hold. The pod's own label, hold or gate still asks for them.
+//! If only the namespace has the label, pods of Jobs and pods without a binding do not change, because they serve no
+//! requests. A pod with its own label, hold or gate still gets the injection.
 
 mod holding;
 mod record;
@@ -50,23 +52,24 @@ use crate::model::{
 };
 use record::Record;
 
-/// The label that asks for the injection: `true` on a pod or a namespace. `false` on a pod excludes it.
+/// The label that enables the injection with the value `true` on a pod or namespace. The value `false` on a pod
+/// excludes the pod.
 pub const INJECT: &str = "headgate.dev/inject";
 
-/// Why a hold is shorter than requested, or why there is none, as recorded in the annotation [`INJECTED`].
+/// Why a hold is shorter than requested or missing, as recorded in the annotation [`INJECTED`].
 pub fn shortened(injected: &str) -> Option<String> {
     let record = Record::read(injected);
     let said = |decision| record.text(decision).map(str::to_owned);
     [Decision::HoldRefused, Decision::HoldShortened].into_iter().find_map(said)
 }
 
-/// Decides what `pod` gets.
+/// Decides which changes the webhook makes to `pod`.
 pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     if pod.labels.get(INJECT) == Some("false") {
         return Injection::nothing(Decision::InjectionOff);
     }
     let (bound, served): (&[Match], bool) = match known {
-        // A gate that nothing opens would keep the pod unready forever.
+        // In an unmanaged namespace, Headgate never opens a gate, so the pod would remain unready forever.
         Known::NotServed => return Injection::nothing(Decision::NamespaceNotServed),
         Known::Unknown { served } => (&[], *served),
         Known::Excluded => (&[], true),
@@ -106,7 +109,7 @@ pub fn decide(pod: &NewPod, known: &Known, terms: Terms) -> Injection {
     noted(injection, &record, pod, &before)
 }
 
-/// Why a pod gets nothing, if only its namespace has the label.
+/// Why a pod does not change, if only its namespace has the label.
 fn not_needed(pod: &NewPod, known: &Known, before: &Record) -> Option<&'static str> {
     let asks = pod.labels.get(INJECT) == Some("true") || pod.hold.is_some();
     let has = before.gate_added || before.hold.is_some();
@@ -127,7 +130,7 @@ fn is_gated(pod: &NewPod) -> bool {
 fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Record) -> Injection {
     injection.decisions = record.decisions();
     injection.news = injection.decisions.iter().copied().filter(|decision| !before.has(*decision)).collect();
-    // The annotation is not rewritten only because less is known at the next call.
+    // If a later call adds nothing to the pod, the annotation of the earlier call remains.
     let added = Injection { annotations: Vec::new(), ..injection.clone() };
     if !added.is_empty() || pod.injected.is_none() {
         injection.annotations.push((INJECTED, record.to_string()));
@@ -135,7 +138,7 @@ fn noted(mut injection: Injection, record: &Record, pod: &NewPod, before: &Recor
     injection
 }
 
-/// Adds a grace period to probes that have none. `had`: the grace period of the pod without a hold.
+/// Adds a grace period to probes that have no grace period. `had` is the grace period of the pod without a hold.
 fn probes(
     pod: &NewPod,
     had: i64,
@@ -147,7 +150,7 @@ fn probes(
     let mut said = Vec::new();
     for container in &pod.containers {
         let is_held = record.held.contains(&container.name);
-        // Kubernetes does not accept 0 here.
+        // Kubernetes does not accept 0 as the grace period of a probe.
         let seconds = if is_held { had.min(i64::from(probe_grace)) } else { had }.max(1);
         for probe in &container.probes {
             injection.probes.push(ProbeGrace { place: container.place, probe: *probe, seconds });

@@ -1,7 +1,7 @@
-//! The annotation `headgate.dev/injected`: what was added to the pod, for people and for the next call of the webhook.
+//! The annotation `headgate.dev/injected`, which records the changes to a pod for users and for the next webhook call.
 //!
 //! `GateAdded; HoldAdded: 150s in web, proxy (NLB); OwnSleepRaised: proxy from 20s; OwnPreStop: shell; GraceRaised: 180s; ProbeGraceAdded: 5s for livenessProbe of web`.
-//! Content that cannot be read is ignored, as if the webhook had never seen the pod.
+//! Headgate ignores invalid content, as if the webhook had never seen the pod.
 
 use std::fmt;
 
@@ -14,9 +14,9 @@ pub const INJECTED: &str = "headgate.dev/injected";
 #[derive(Debug, Default)]
 pub struct Record {
     said: Vec<(Decision, String)>,
-    /// Whether Headgate added the readiness gate, if the annotation could be read that far.
+    /// Whether the annotation records that Headgate added the readiness gate.
     pub(super) gate_added: bool,
-    /// The seconds of the hold, and the reason for this length.
+    /// The length of the hold in seconds, and the reason for the length.
     pub(super) hold: Option<(u32, Box<str>)>,
     /// The containers that got a `preStop`.
     pub(super) held: Vec<Box<str>>,
@@ -81,7 +81,7 @@ impl Record {
         }
     }
 
-    /// Adds the length of the hold of [`Record::held`] containers.
+    /// Adds the length of the hold in the [`Record::held`] containers.
     pub fn hold(&mut self, seconds: u32, why: &str) {
         self.hold = Some((seconds, why.into()));
         self.say(Decision::HoldAdded, &format!("{seconds}s in {} ({why})", self.held.join(", ")));
@@ -99,7 +99,7 @@ impl Record {
     }
 }
 
-/// Reads a grace period, which may be far longer than any hold.
+/// Parses a grace period, which may be far longer than any hold.
 fn read_grace(text: &str) -> Option<i64> {
     let digits = text.strip_suffix('s')?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?

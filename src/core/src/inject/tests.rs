@@ -14,7 +14,7 @@ fn decide(pod: &NewPod, known: &Known) -> Injection {
 const TERMS: Terms =
     Terms { probe_grace: 5, program: Program::Available, max_grace: None, is_refused: false };
 
-/// A pod with these containers, without a `preStop`, and with a grace period of 30 s.
+/// A pod with these containers, no `preStop` hooks, and a grace period of 30 s.
 fn pod(containers: &[&str]) -> NewPod {
     let container = |(at, name): (usize, &&str)| Container {
         name: (*name).into(),
@@ -48,7 +48,7 @@ fn annotation<'a>(injection: &'a Injection, name: &str) -> Option<&'a str> {
     injection.annotations.iter().find(|(is, _)| *is == name).map(|(_, value)| value.as_str())
 }
 
-/// The pod as it is after the injection.
+/// The pod after the injection.
 fn injected(mut pod: NewPod, injection: &Injection) -> NewPod {
     if injection.gate {
         pod.gates.push(OWN_GATE.into());
@@ -206,7 +206,7 @@ fn a_pod_that_has_it_all_is_left_as_it_is_whatever_is_known_by_then() {
         let once = injected(pod(&["web", "proxy"]), &first_pass);
         for again in [alb(), Known::Unknown { served: true }, Known::Unknown { served: false }] {
             let mut injection = decide(&once, &again);
-            // Bindings that were unknown before may be reported now.
+            // A later call may add the annotation for bindings that were unknown before.
             injection.annotations.retain(|(name, _)| *name != EXPECTED_BINDINGS || once.has_expectations);
             assert!(injection.is_empty(), "{first:?}, {again:?}: {injection:?}");
         }
@@ -325,7 +325,7 @@ fn a_pod_whose_owner_gets_no_held_pod_created_is_not_held_and_that_is_said() {
 #[test]
 fn a_pod_that_was_copied_with_what_was_written_on_it_gets_the_hold_that_it_needs_now() {
     let behind_alb = injected(pod(&["web", "log"]), &decide(&pod(&["web", "log"]), &alb()));
-    // The pod is copied behind an NLB, or its own annotation asks for another length.
+    // A user copies the pod to a Service behind an NLB, or the copy requests another length.
     for (own, seconds, grace) in [(None, 150, 180), (Some("200s"), 200, 230), (Some("20s"), 20, 50)] {
         let copy = NewPod { hold: own.map(Box::from), ..behind_alb.clone() };
         let injection = decide(&copy, &nlb());
@@ -342,7 +342,7 @@ fn a_pod_that_was_copied_with_what_was_written_on_it_gets_the_hold_that_it_needs
     let injection = decide(&off, &nlb());
     assert_eq!((injection.released.len(), injection.grace), (2, Some(30)));
     assert!(decide(&injected(off, &injection), &nlb()).is_empty());
-    // Only the annotation is kept from the earlier spec.
+    // The copy keeps only the annotation of the earlier pod.
     let noted = NewPod { injected: behind_alb.injected, ..pod(&["web", "log"]) };
     assert_eq!(decide(&noted, &nlb()).seconds, 150);
     assert_eq!(decide(&noted, &Known::Unknown { served: true }).seconds, 150);
@@ -370,13 +370,13 @@ fn whoever_creates_a_pod_is_told_of_a_hook_of_its_own_where_requests_come_to() {
     assert_eq!(warned(&own, &Known::Unknown { served: true }), "");
     own.containers[0].pre_stop = Hook::Command { sleeps: 150, by_shell: true };
     assert_eq!(warned(&own, &nlb()), "", "it sleeps long enough");
-    // The other container receives no requests, unless no container names the port.
+    // The second container receives no requests, unless no container declares the port.
     own.containers[0].pre_stop = Hook::None;
     own.containers[1].pre_stop = Hook::Other;
     assert_eq!(warned(&own, &nlb()), "");
     own.containers[0].ports.clear();
     assert!(warned(&own, &nlb()).starts_with("container log has its own preStop"));
-    // A native sidecar, such as that of a mesh.
+    // A native sidecar, such as a proxy of a service mesh.
     let mut mesh = pod(&["web", "proxy"]);
     mesh.containers[0].ports = vec![9000];
     mesh.containers[1].place = Place::Sidecar(0);
@@ -569,12 +569,12 @@ fn what_was_given_before_the_bindings_were_known_is_looked_after_still() {
     };
     with_proxy.containers.push(proxy);
     assert_eq!(decide(&with_proxy, &Known::Excluded).held, [Place::Container(1)]);
-    // The other way round.
+    // A pod without a binding at the first call gets the gate when a later call finds a binding.
     let none = injected(pod(&["web"]), &decide(&pod(&["web"]), &Known::Excluded));
     assert!(decide(&none, &nlb()).gate);
 }
 
-/// A command of the container, and the shell that can run it after the hold.
+/// A command that a shell runs, and a command without a shell.
 const SCRIPT: Hook = Hook::Command { sleeps: 15, by_shell: true };
 const BINARY: Hook = Hook::Command { sleeps: 0, by_shell: false };
 

@@ -1,4 +1,5 @@
-//! What happens to a container's own `preStop` if the pod's annotation is not `leave`.
+//! Runs a container's own `preStop` after the hold, if the pod's annotation `headgate.dev/own-prestop` requests this
+//! order.
 
 use crate::model::{
     excerpt::excerpt,
@@ -6,8 +7,8 @@ use crate::model::{
     lifespan::HOLD_PROGRAM,
 };
 
-/// Makes own hooks run after the hold if the pod asks for it. Returns the containers for which that is impossible, and
-/// why.
+/// Makes the containers' own hooks run after the hold, if the pod requests this order. Returns the containers whose
+/// hooks cannot run after the hold, each with the reason.
 pub(super) fn wrap(pod: &NewPod, terms: Terms, injection: &mut Injection) -> Vec<(Box<str>, &'static str)> {
     let Some(text) = pod.own_pre_stop.as_deref() else { return Vec::new() };
     let asked = OwnPreStop::of_word(text).unwrap_or_else(|| {
@@ -53,7 +54,7 @@ fn wrapper(container: &Container, asked: OwnPreStop, terms: Terms) -> Result<Wra
     }
 }
 
-/// The containers whose own hook runs after the hold, and the program that runs it.
+/// The containers whose own hook runs after the hold, each with the program that runs the hook.
 pub(super) fn said(pod: &NewPod, injection: &Injection) -> Vec<String> {
     let named = injection.wrapped.iter().filter_map(|(place, wrapper)| {
         let container = pod.containers.iter().find(|container| container.place == *place)?;
@@ -62,7 +63,7 @@ pub(super) fn said(pod: &NewPod, injection: &Injection) -> Vec<String> {
     let said = named.filter_map(|(name, wrapper)| match wrapper {
         Wrapper::Shell => Some(format!("{name} by its shell")),
         Wrapper::Program => Some(format!("{name} by {HOLD_PROGRAM}")),
-        // It was reported earlier.
+        // An earlier decision has already reported the hook.
         Wrapper::Present => None,
     });
     said.collect()

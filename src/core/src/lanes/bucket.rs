@@ -1,68 +1,69 @@
-//! A token bucket that takes the time as a parameter. It keeps fewer tokens than AWS's bucket, and slows down if other
-//! programs take tokens too.
+//! A token bucket that receives the time as a parameter. The bucket never holds more tokens than AWS's bucket, and
+//! slows down if other programs use tokens too.
 
 use std::{collections::VecDeque, time::Duration};
 
 use crate::model::{Moment, rates::Limit};
 
-/// After repeated throttling, the rate falls to this share of the limit, and no further.
+/// The minimum rate after repeated throttling, as a share of the limit.
 const LEAST: f64 = 0.125;
-/// The rate recovers from the lowest share to the limit in about a minute.
+/// The share of the limit that the rate regains per second. The recovery from the minimum takes about one minute.
 const REGAINED_PER_SECOND: f64 = 1.0 / 60.0;
-/// Fractions of tokens count as a whole token if at most this much is missing.
+/// The bucket treats a fraction as a whole token if at most this much is missing.
 const EPSILON: f64 = 1e-6;
-/// A call that was sent with at most this many tokens may be rejected only because both counts differ a little.
+/// A rejection with at most this many tokens left may have a harmless cause: this bucket and AWS's bucket differ
+/// slightly.
 const NEARLY_EMPTY: f64 = 4.0;
-/// If AWS rejects another call within this time, a difference of counts does not explain it.
+/// A second rejection within this time cannot result from a slight difference between the buckets.
 const AGAIN: Duration = Duration::from_secs(10);
-/// A call without an answer after this time has arrived, or never will. AWS answers within 30 to 250 ms.
+/// The time after which an unanswered call has arrived at AWS or was lost. AWS answers within 30 to 250 ms.
 const ARRIVED: Duration = Duration::from_secs(1);
 
 /// A bucket of tokens.
 ///
-/// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). It takes the
+/// AWS limits ELBv2 calls per account and region with token buckets (ELBv2 "API request throttling"). AWS takes the
 /// token of a call when the call arrives, at some time between its sending and its answer. AWS's bucket must never hold
-/// fewer tokens than this one. Therefore a token is
+/// fewer tokens than this bucket:
 ///
-/// * spent here when the call is sent, because it may arrive at once;
-/// * refilled as if the call arrived only with its answer, because until then AWS's bucket may be full and gain
-///   nothing. Tokens of calls in flight cannot return earlier. Apart from that, the count does not depend on their
-///   arrival.
+/// * This bucket takes a token when Headgate sends the call, because the call may arrive immediately.
+/// * This bucket refills the token as if the call arrived only with its answer, because AWS's bucket may be full until
+///   the call arrives. A full bucket gains no tokens. Apart from this rule, the count does not depend on when calls
+///   arrive.
 ///
-/// Other programs of the account use the same buckets, and only rejections show how many tokens remain. A rejected call
-/// is one of two kinds:
+/// Other programs in the account use the same buckets, and only rejections show how many tokens remain. A rejection has
+/// one of two causes:
 ///
-/// * It was sent with few tokens left: both counts differ by less than a token, or another program took one. The token
-///   is lost here but not at AWS, and nothing else changes.
-/// * It was sent with many tokens left, or soon after another rejection: other programs use the bucket. Then the bucket
-///   is set to empty, and the rate is halved and recovers a little each second.
+/// * Few tokens were left when Headgate sent the call. Both buckets differ by less than a token, or another program
+///   took a token. This bucket loses the token of the call, and nothing else changes.
+/// * Many tokens were left when Headgate sent the call, or AWS rejected another call shortly before. Other programs use
+///   AWS's bucket. Headgate then empties this bucket and halves the rate. The rate recovers gradually.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     limit: Limit,
     share: f64,
-    /// The tokens, without those that calls in flight have spent.
+    /// The remaining tokens, without the tokens of calls in flight.
     tokens: f64,
-    /// When the calls in flight were sent, in order.
+    /// The times at which the calls in flight were sent, in order.
     in_flight: VecDeque<Moment>,
     filled: Moment,
-    /// When AWS last rejected a call that no earlier rejection explains.
+    /// The time of the last rejection that no earlier rejection explains.
     refused: Option<Moment>,
     lowered: Option<Moment>,
-    /// When the rate fell below the limit.
+    /// The time at which the rate fell below the limit.
     since: Option<Moment>,
 }
 
-/// The token that a call in flight has spent.
+/// The token of a call in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Token {
     sent: Moment,
-    /// The number of tokens before it was taken.
+    /// The number of tokens in the bucket before this token was taken.
     of: f64,
 }
 
 impl Token {
-    /// The same token of a bucket that is part of another one. It counts at most as many tokens as the other bucket
-    /// held before `whole` was taken.
+    /// Limits the recorded number of tokens to the number that the whole bucket held when `whole` was taken. The token
+    /// belongs to a partial bucket.
     pub const fn of_no_more_than(self, whole: Self) -> Self {
         Self { of: self.of.min(whole.of), ..self }
     }
@@ -82,24 +83,24 @@ impl Bucket {
         }
     }
 
-    /// The number of tokens that may be spent now.
+    /// The number of tokens that are available now.
     pub fn tokens(&mut self, now: Moment) -> f64 {
         self.fill(now);
         self.tokens + EPSILON
     }
 
-    /// The most tokens that the bucket can hold at present.
+    /// The current capacity of the bucket.
     pub fn most(&self) -> f64 {
         (self.limit.burst * self.share).max(1.0)
     }
 
-    /// The number of tokens that are refilled per second at present.
+    /// The current number of tokens that the bucket gains per second.
     pub fn rate(&self) -> f64 {
         self.limit.per_second * self.share
     }
 
-    /// Takes a token for a call that is sent now, if there is one. [`Bucket::answered`] or [`Bucket::refused`]
-    /// reports the answer.
+    /// Takes a token for a call that is sent now, if a token is available. The caller must report the answer with
+    /// [`Bucket::answered`] or [`Bucket::refused`].
     pub fn take(&mut self, now: Moment) -> Option<Token> {
         let of = self.tokens(now);
         if of < 1.0 {
@@ -110,8 +111,9 @@ impl Bucket {
         Some(Token { sent: now, of })
     }
 
-    /// When there will be `count` tokens, or the maximum that the bucket holds. Returns `now` if they are there. If
-    /// that needs the answer to a call in flight, returns when the call is given up.
+    /// The time at which `count` tokens are available. A `count` above the capacity means a full bucket. Returns `now`
+    /// if the tokens are available. If a call in flight keeps the bucket below `count`, returns the time at which the
+    /// call times out.
     pub fn when(&self, count: f64, now: Moment) -> Moment {
         let count = count.min(self.most());
         let gained = now.since(self.filled).as_secs_f64() * self.rate();
@@ -119,7 +121,7 @@ impl Bucket {
         if missing <= 0.0 {
             return now;
         }
-        // One microsecond more, so that rounding never causes a wake-up just too early.
+        // Add one microsecond, so that a rounding error never causes a wake-up slightly too early.
         let refilled = now + Duration::from_secs_f64(missing / self.rate()) + Duration::from_micros(1);
         match self.in_flight.front() {
             Some(sent) if count > self.ceiling() => refilled.max(*sent + ARRIVED),
@@ -127,7 +129,7 @@ impl Bucket {
         }
     }
 
-    /// Records that the call of this token has ended without throttling.
+    /// Records that the call of this token ended without throttling.
     pub fn answered(&mut self, token: Token, now: Moment) {
         self.fill(now);
         if let Ok(at) = self.in_flight.binary_search(&token.sent) {
@@ -135,10 +137,10 @@ impl Bucket {
         }
     }
 
-    /// Records that AWS throttled the call of this token. Returns whether the rate was lowered for that.
+    /// Records that AWS throttled the call of this token. Returns whether the bucket lowered its rate.
     pub fn refused(&mut self, token: Token, now: Moment) -> bool {
         self.answered(token, now);
-        // The call was sent before the earlier rejection was known.
+        // Headgate sent the call before the answer of the earlier rejection arrived.
         if self.refused.is_some_and(|refused| token.sent < refused) {
             return false;
         }
@@ -151,7 +153,7 @@ impl Bucket {
         others_draw
     }
 
-    /// Sets the bucket to empty, because other programs use AWS's bucket too, and lowers the rate.
+    /// Empties the bucket and lowers its rate, because other programs use AWS's bucket too.
     pub fn lower(&mut self, now: Moment) {
         self.fill(now);
         self.tokens = self.tokens.min(0.0);
@@ -160,19 +162,19 @@ impl Bucket {
         self.share = (self.share / 2.0).max(LEAST);
     }
 
-    /// Since when the rate is below the limit because AWS throttled calls.
+    /// The time at which the rate fell below the limit because AWS throttled calls. `None`: the rate is at the limit.
     pub fn throttled_since(&mut self, now: Moment) -> Option<Moment> {
         self.fill(now);
         self.since
     }
 
-    /// When the rate will reach the limit, if AWS throttles nothing more. `None`: it has reached it.
+    /// The time at which the rate reaches the limit if AWS throttles no further call. `None`: the rate is at the limit.
     pub fn regained(&self) -> Option<Moment> {
         let seconds = (1.0 - self.share).max(0.0) / REGAINED_PER_SECOND;
         self.since.map(|_| self.filled + Duration::from_secs_f64(seconds) + Duration::from_micros(1))
     }
 
-    /// The most tokens that the bucket can hold while calls are in flight.
+    /// The maximum number of tokens while calls are in flight.
     fn ceiling(&self) -> f64 {
         let in_flight = u32::try_from(self.in_flight.len()).map_or(f64::MAX, f64::from);
         (self.most() - in_flight).max(0.0)
@@ -190,7 +192,7 @@ impl Bucket {
 
     fn fill_until(&mut self, now: Moment) {
         let seconds = now.since(self.filled).as_secs_f64();
-        // Uses the previous rate: slightly too few tokens is safe while the rate grows.
+        // The calculation uses the previous rate. Slightly too few tokens are safe while the rate grows.
         let gained = seconds * self.rate();
         if self.lowered.is_some() {
             self.share = (self.share + seconds * REGAINED_PER_SECOND).min(1.0);
@@ -215,12 +217,12 @@ mod tests {
         Bucket::new(Limit { per_second: 4.0, burst })
     }
 
-    /// The number of these calls that may be sent, if each is answered at once.
+    /// The number of these calls that can be sent if each call is answered immediately.
     fn sends(bucket: &mut Bucket, calls: usize, now: Moment) -> usize {
         (0..calls).filter_map(|_| bucket.take(now).map(|token| bucket.answered(token, now))).count()
     }
 
-    /// A call that is sent and throttled at once. Returns whether the rate was lowered for that.
+    /// Sends a call that AWS throttles immediately. Returns whether the bucket lowered its rate.
     fn is_lowered_by_a_refusal(bucket: &mut Bucket, now: Moment) -> bool {
         let token = bucket.take(now).unwrap();
         bucket.refused(token, now)

@@ -1,45 +1,49 @@
-//! Decides which call may be sent now. Removals never wait behind registrations, reads or the problems of another
-//! target group.
+//! Decides which call may be sent now. Deregistrations never wait for registrations, Describe calls or problems of
+//! another target group.
 //!
-//! Register and Deregister calls share one of AWS's token buckets per account and region. Describe calls have their own
-//! bucket. A call takes one token for any number of targets from 1 to 100.
+//! `RegisterTargets` and `DeregisterTargets` calls share one of AWS's token buckets per account and region. Describe
+//! calls have a separate bucket. A call takes one token for 1 to 100 targets.
 //!
 //! * **Owns** the buckets of one account and region for each kind of call, and the calls in flight.
-//! * **Guarantees.** No call is sent without a token. No registration or read takes the last token from a removal.
-//! * **Assumes** that each sent call is answered or given up, and its ticket is returned.
+//! * **Guarantees.** No call is sent without a token. No registration or Describe call takes the last token that a
+//!   deregistration needs.
+//! * **Assumes** that each sent call is answered or times out, and that the caller then returns its ticket.
 //!
-//! **Removals** are sent at once while there are many tokens. A burst may need more calls than there are tokens: a
-//! token that is spent for the first pod of a group is then missing for its last pod. In a burst, the pauses between
-//! the calls of a group therefore grow to its share of the rate, and tokens are kept for every group with terminating
-//! pods.
+//! **Deregistrations** are sent immediately while many tokens are available. A burst may need more calls than the
+//! bucket has tokens. A token for the first pod of a group is then missing for the last pod of the group. In a burst,
+//! the pauses between the calls of a group therefore grow up to the group's share of the rate. The bucket keeps tokens
+//! for every group with terminating pods.
 //!
-//! The remaining removals of a group use the kept tokens when no further removal of this group, or of any group, was
-//! caused for a moment. The last removal of a burst is then about as early as if its end had been known in advance.
+//! The remaining deregistrations of a group use the kept tokens when the group, or all groups, had no new
+//! deregistration for a moment. The last deregistration of a burst is then sent about as early as if the end of the
+//! burst had been known.
 //!
-//! **Registrations** take tokens as fast as they come, if two conditions hold:
+//! **Registrations** take every available token under two conditions:
 //!
-//! 1. No removal is due.
-//! 2. The tokens that are kept for later removals remain. While pods are terminating ([`GOING`]), two thirds of the
-//!    bucket are kept. If no pods are terminating, half of the bucket is kept, less one for each recent removal
-//!    ([`FILLINGS`]), but at least one.
+//! 1. No deregistration is due.
+//! 2. Enough tokens remain for later deregistrations. While pods are terminating ([`GOING`]), the bucket keeps two
+//!    thirds of its tokens. If no pods are terminating, the bucket keeps half of its tokens, minus one for each recent
+//!    deregistration ([`FILLINGS`]), but at least one.
 //!
-//! An unexpected removal is therefore sent at once, and a burst of removals finds tokens. Tokens that it spent are not
-//! saved up again before the replacement pods are registered.
+//! An unexpected deregistration is therefore sent immediately, and a burst of deregistrations finds tokens.
+//! Registrations of replacement pods do not wait until the bucket has regained the tokens of such a burst.
 //!
-//! If AWS throttles registrations, only registrations slow down. If AWS throttles removals, both slow down.
+//! If AWS throttles registrations, only registrations slow down. If AWS throttles deregistrations, registrations and
+//! deregistrations slow down.
 //!
-//! **Retries** of registrations that AWS rejected, or will probably reject, take tokens only while no other
-//! registration is due. They leave half of the tokens that other registrations may take.
+//! **Retries** of registrations that AWS rejected or will probably reject take tokens only if no other registration is
+//! due. Retries use at most half of the tokens that other registrations may use.
 //!
-//! AWS takes a token when a call arrives, so each sent call has a [`Ticket`], which is returned with its answer: see
-//! [`Bucket`].
+//! AWS takes a token when a call arrives. Each sent call therefore has a [`Ticket`], which the caller returns with the
+//! answer (see [`Bucket`]).
 //!
-//! **Reads** of target groups get half of the bucket of Describe calls. Look-ups get the other half. Two fifths of the
-//! reads' half are for urgent reads: a gate, a finished call or a new leader waits for them. The other three fifths are
-//! for all reads, in order, one after the other and not in bursts.
+//! **`DescribeTargetHealth` calls** get half of the bucket of Describe calls. The other half remains for look-ups. Two
+//! fifths of the tokens for `DescribeTargetHealth` calls are reserved for urgent calls. A gate, a finished call or a
+//! new leader waits for an urgent call. Three fifths are for periodic and urgent calls, which Headgate sends in order
+//! and without bursts.
 //!
-//! An urgent read is therefore sent at once even if many groups are read periodically, and periodic reads continue even
-//! if many reads are urgent.
+//! An urgent `DescribeTargetHealth` call is therefore sent immediately even if many groups have periodic calls.
+//! Periodic calls continue even if many calls are urgent.
 
 pub mod account;
 mod bucket;
@@ -57,65 +61,67 @@ use crate::model::{
     rates::{Due, Lane, Limit, Limits, MAX_TARGETS_PER_CALL},
 };
 
-/// A group counts as one with terminating pods for this long after its last removal was caused.
+/// How long a group counts as a group with terminating pods after its last deregistration was triggered.
 const ACTIVE: Duration = Duration::from_secs(2);
-/// A burst of removals is over if no removal was caused for this long. The API server may cause shorter pauses. If they
-/// counted as the end, the kept tokens would be spent too early.
+/// A burst of deregistrations ends if no deregistration was triggered for this time. The API server may cause shorter
+/// pauses. A shorter value would spend the kept tokens too early.
 const QUIET: Duration = Duration::from_millis(250);
 
-/// For this long after a removal was caused, more removals are expected. It is longer than [`QUIET`], because a
-/// registration that is sent too early takes a token from a removal, and one that waits costs nothing. After a burst
-/// has spent all tokens, two tokens must be refilled first: one for the registration, and one for a removal.
+/// The time after a deregistration was triggered in which Headgate expects more deregistrations. The time is longer
+/// than [`QUIET`], because a registration that is sent too early takes a token from a deregistration. A registration
+/// that waits costs nothing. After a burst has spent all tokens, the bucket must regain two tokens: one for a
+/// registration, and one for a deregistration.
 const GOING: Duration = Duration::from_millis(750);
-/// A sent removal is not expected again within this many times the refill time of the bucket. With AWS's limits, that
-/// is 10 s.
+/// After Headgate has sent a deregistration, the bucket keeps one token less for this multiple of its refill time. With
+/// the default limits of AWS, the time is 10 s.
 const FILLINGS: f64 = 2.0;
 
-/// The removals of a group are over if none was caused for this many times the distance between two of them. The
-/// distance counts in time and in removals of other groups: a pause of the whole burst does not end it.
+/// The deregistrations of a group are over if no deregistration was triggered for this multiple of their usual
+/// distance. The distance counts both time and deregistrations of other groups, so a pause of the whole burst does not
+/// end the burst.
 const PATIENCE: u32 = 4;
-/// The minimum of that time.
+/// The minimum time without a new deregistration before the deregistrations of a group are over.
 const LEAST_PATIENCE: Duration = Duration::from_millis(150);
 
-/// In a burst, a group is called again after this pause, then after twice that pause, up to its share of the rate. An
-/// answer takes longer than the first pauses, so they cost nothing.
+/// The first pause between two calls of a group in a burst. Each further pause is twice as long, up to the group's
+/// share of the rate. An answer takes longer than the first pauses, so the first pauses cost nothing.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The share of the reads of target groups that is for urgent reads.
+/// The share of `DescribeTargetHealth` calls that is reserved for urgent calls.
 const AWAITED: f64 = 0.4;
-/// The share of all reads that look-ups may take, because a tenant may name any number of target groups that do not
-/// exist. With AWS's limits, that is 5 calls per second, each for up to 20 target groups.
+/// The share of all Describe calls that look-ups may use, because a tenant may refer to any number of missing target
+/// groups. With the default limits of AWS, look-ups may use 5 calls per second, each for up to 20 target groups.
 const LOOK_UPS: f64 = 0.1;
 
-/// The token of a sent call, which is returned with the answer.
+/// The token of a sent call. The caller returns the ticket with the answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Ticket {
     lane: Lane,
-    /// The token from the bucket that AWS has too.
+    /// The token from the bucket that mirrors AWS's bucket.
     token: Token,
-    /// The token from the part of that bucket which is only for this kind of call.
+    /// The token from the partial bucket for this kind of call.
     own: Option<Token>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Activity {
-    /// When the last removal of the group was caused.
+    /// The time at which the last deregistration of the group was triggered.
     caused: Moment,
-    /// When the last call of the group was sent. `None`: not in this burst.
+    /// The time at which the last call of the group was sent. `None`: the group sent no call in this burst.
     called: Option<Moment>,
-    /// The number of calls sent in this burst.
+    /// The number of calls that the group sent in this burst.
     calls: u32,
-    /// The sequence number of that removal among all removals.
+    /// The sequence number of the last deregistration of the group among the deregistrations of all groups.
     number: u32,
-    /// The recent distance between removals of the group. `None`: there was only one.
+    /// The recent average distance between deregistrations of the group. `None`: the group had only one deregistration.
     apart: Option<Apart>,
 }
 
-/// The distance between two removals of a group.
+/// The distance between two deregistrations of a group.
 #[derive(Clone, Copy, Debug)]
 struct Apart {
     time: Duration,
-    /// The number of removals of other groups between two of them, plus one.
+    /// The number of deregistrations of other groups in between, plus one.
     removals: u32,
 }
 
@@ -132,9 +138,9 @@ impl Activity {
         (self.caused, self.number) = (now, number);
     }
 
-    /// When no more removals of this group are expected, so that its last call can be sent. `None`: the removals are
-    /// too far apart to tell, or there are no removals of other groups either. `number`: the sequence number of the
-    /// last removal of all groups.
+    /// The time after which Headgate expects no more deregistrations of this group, so that its last call can be sent.
+    /// `None`: the deregistrations are too rare for a prediction, or other groups have no deregistrations either.
+    /// `number`: the sequence number of the last deregistration of all groups.
     fn over(&self, number: u32) -> Option<Moment> {
         let apart = self.apart?;
         let patience = (apart.time * PATIENCE).max(LEAST_PATIENCE);
@@ -150,23 +156,23 @@ pub struct Lanes {
     /// The rate of registrations, within `changes`.
     additions: Bucket,
     reads: Bucket,
-    /// The rate of urgent reads of target groups, within `reads`.
+    /// The rate of urgent `DescribeTargetHealth` calls, within `reads`.
     awaited_reads: Bucket,
-    /// The rate of all reads of target groups, within `reads`.
+    /// The rate of all `DescribeTargetHealth` calls, within `reads`.
     group_reads: Bucket,
     /// The rate of look-ups, within `reads`.
     look_ups: Bucket,
     /// The groups with terminating pods.
     active: BTreeMap<TargetGroupArn, Activity>,
-    /// When the last removal was caused, and the number of removals so far.
+    /// The time at which the last deregistration was triggered.
     caused: Option<Moment>,
     number: u32,
-    /// When recent removals were sent.
+    /// The times at which recent deregistrations were sent.
     removed: VecDeque<Moment>,
 }
 
 impl Lanes {
-    /// The state with full buckets.
+    /// Creates a state with full buckets.
     pub fn new(limits: Limits) -> Self {
         let half = Limit { per_second: limits.reads.per_second / 2.0, burst: limits.reads.burst / 2.0 };
         let all = half.per_second * (1.0 - AWAITED);
@@ -190,7 +196,7 @@ impl Lanes {
         }
     }
 
-    /// Records that a target of this group must be removed.
+    /// Records that a target of this group must be deregistered.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         self.number = self.number.wrapping_add(1);
         let number = self.number;
@@ -203,7 +209,7 @@ impl Lanes {
         self.caused = Some(now);
     }
 
-    /// Chooses the group whose removal is sent now from those that are `due`, and takes its token.
+    /// Chooses the next group to deregister targets from among the `due` groups, and takes a token for the call.
     pub fn removal<'a>(&mut self, due: &[Due<'a>], now: Moment) -> Option<(&'a TargetGroupArn, Ticket)> {
         if self.changes.tokens(now) < 1.0 {
             return None;
@@ -211,7 +217,7 @@ impl Lanes {
         self.forget(now);
         let (needed, period) = self.thrift(due);
         let called = |due: &Due<'_>| self.active.get(due.group).and_then(|activity| activity.called);
-        // Round robin: first a group that was not called in this burst, then the group with the oldest call.
+        // Round robin: first a group without a call in this burst, and then the group whose last call is oldest.
         let group = due
             .iter()
             .filter(|due| self.turn(due, needed, period, now) <= now)
@@ -227,7 +233,7 @@ impl Lanes {
         Some((group, Ticket { lane: Lane::Removal, token, own: None }))
     }
 
-    /// When [`Self::removal`] may return a group of these, if nothing changes.
+    /// The time at which [`Self::removal`] may return one of these groups if nothing changes.
     pub fn next_removal(&mut self, due: &[Due<'_>], now: Moment) -> Option<Moment> {
         self.forget(now);
         let (needed, period) = self.thrift(due);
@@ -235,19 +241,20 @@ impl Lanes {
         due.iter().map(|due| self.turn(due, needed, period, now).max(token)).min()
     }
 
-    /// In a burst, the number of tokens that must be left, and the pause between two calls of a group.
+    /// For a burst, the number of tokens above which a group need not wait, and the maximum pause between two calls of
+    /// a group.
     fn thrift(&self, due: &[Due<'_>]) -> (f64, Duration) {
         let waiting = due.iter().filter(|due| !self.active.contains_key(due.group)).count();
         let groups = u32::try_from(self.active.len() + waiting).map_or(f64::MAX, f64::from);
-        // Four tokens for each group, because other groups may join a burst that has just begun. At least one token may
-        // be spent: while a call is in flight, a full bucket at AWS gains nothing.
+        // Keep four tokens for each group, because other groups may join a burst that has just begun. Allow at least
+        // one call, because AWS's full bucket gains no tokens.
         let needed = (4.0 * groups).min((self.changes.most() - 1.0).max(1.0));
         (needed, Duration::try_from_secs_f64(groups / self.changes.rate()).unwrap_or(Duration::MAX))
     }
 
-    /// When the removals of this group may be sent, if there is a token.
+    /// The time at which the deregistrations of this group may be sent if a token is available.
     fn turn(&self, due: &Due<'_>, needed: f64, period: Duration, now: Moment) -> Moment {
-        // Waiting does not save the token of a full call.
+        // A call with the maximum number of targets need not wait, because waiting saves no token.
         if due.targets >= MAX_TARGETS_PER_CALL {
             return now;
         }
@@ -259,12 +266,12 @@ impl Lanes {
         activity.over(self.number).map_or(quiet, |over| over.min(quiet)).min(saved.max(again))
     }
 
-    /// Forgets the groups without terminating pods.
+    /// Removes groups without terminating pods.
     fn forget(&mut self, now: Moment) {
         self.active.retain(|_, activity| now.since(activity.caused) < ACTIVE);
     }
 
-    /// The bucket that AWS has too for such calls, and the part of it that is reserved for this kind.
+    /// The bucket that mirrors AWS's bucket for this kind of call, and the partial bucket for this kind of call.
     const fn buckets(&mut self, lane: Lane) -> (&mut Bucket, &mut Bucket) {
         match lane {
             Lane::Removal | Lane::Addition | Lane::Retry => (&mut self.changes, &mut self.additions),
@@ -274,8 +281,9 @@ impl Lanes {
         }
     }
 
-    /// Takes the token of a call other than a removal, if it may be sent now. For a registration, the caller has
-    /// checked that no removal is due. For a retry, it has checked that no other registration is due.
+    /// Takes a token for a call other than a deregistration, if the call may be sent now. Before a registration, the
+    /// caller must check that no deregistration is due. Before a retry, the caller must check that no other
+    /// registration is due.
     pub fn take(&mut self, lane: Lane, now: Moment) -> Option<Ticket> {
         let has_part = lane != Lane::Removal;
         if has_part && self.when(lane, now) > now {
@@ -283,19 +291,20 @@ impl Lanes {
         }
         let (shared, part) = self.buckets(lane);
         let mut own = if has_part { Some(part.take(now)?) } else { None };
-        // AWS does not have separate buckets for kinds of reads, so the arrival time of a call does not matter here.
+        // AWS has no separate buckets for kinds of Describe calls, so the arrival time of a call does not matter for a
+        // partial bucket.
         if matches!(lane, Lane::AwaitedRead | Lane::Read | Lane::LookUp)
             && let Some(own) = own.take()
         {
             part.answered(own, now);
         }
         let token = shared.take(now)?;
-        // A rejection near an empty bucket is a rejection by the bucket that AWS has too.
+        // If the whole bucket is almost empty, a rejection concerns the whole bucket and not the partial bucket.
         Some(Ticket { lane, token, own: own.map(|own| own.of_no_more_than(token)) })
     }
 
-    /// When there will be a token for such a call. A registration may then be sent if no removal is due. A removal may
-    /// be sent if its group need not wait in a burst.
+    /// The time at which a token is available for this kind of call. The caller must also check that no deregistration
+    /// is due before a registration. A deregistration may have to wait longer in a burst.
     pub fn when(&self, lane: Lane, now: Moment) -> Moment {
         match lane {
             Lane::Removal => self.changes.when(1.0, now),
@@ -314,7 +323,7 @@ impl Lanes {
         }
     }
 
-    /// The number of tokens that registrations leave for later removals; see the module docs.
+    /// The number of tokens that registrations leave for later deregistrations. See the module docs.
     fn kept(&self, now: Moment) -> f64 {
         let part = |of_all: f64| (self.changes.most() * of_all).min(self.changes.most() - 1.0).floor();
         if self.caused.is_some_and(|caused| now.since(caused) < GOING) {
@@ -325,23 +334,23 @@ impl Lanes {
         (half - u32::try_from(sent).map_or(half, f64::from)).max(1.0).min(half)
     }
 
-    /// For how long a removal that was sent is not expected again.
+    /// The time after a sent deregistration in which the bucket keeps one token less.
     fn lately(&self) -> Duration {
         let seconds = FILLINGS * self.changes.most() / self.changes.rate();
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// The time between two reads of a group, if this many groups are read equally often with half of the tokens for
-    /// reads.
+    /// The interval between two `DescribeTargetHealth` calls of a group, if all groups are read equally often with half
+    /// of the available tokens.
     pub fn read_period(&self, groups: usize) -> Duration {
         let groups = u32::try_from(groups).map_or(f64::MAX, f64::from);
         let rate = self.awaited_reads.rate() + self.group_reads.rate();
         Duration::try_from_secs_f64(2.0 * groups / rate).unwrap_or(Duration::MAX)
     }
 
-    /// The kinds of calls that AWS throttles, until their rate has recovered.
+    /// The kinds of calls that AWS throttles. A kind remains in the result until its rate has recovered.
     pub fn throttled(&mut self, now: Moment) -> Option<&'static str> {
-        // Update each bucket. If one were skipped, it would continue to return a recovery time in the past.
+        // Update all buckets. A bucket that is not updated would still return a recovery time in the past.
         let buckets = [&mut self.additions, &mut self.changes, &mut self.reads];
         match buckets.map(|bucket| bucket.throttled_since(now).is_some()) {
             [false, false, false] => None,
@@ -350,16 +359,16 @@ impl Lanes {
         }
     }
 
-    /// When the result of [`Self::throttled`] will change, if AWS throttles no further call.
+    /// The time at which the result of [`Self::throttled`] will change if AWS throttles no further call.
     pub fn next_recovery(&self) -> Option<Moment> {
         [&self.additions, &self.changes, &self.reads].into_iter().filter_map(Bucket::regained).min()
     }
 
-    /// Records that the call with this ticket has ended. `refused`: whether AWS throttled it.
+    /// Records that the call with this ticket ended. `refused`: whether AWS throttled the call.
     pub fn answered(&mut self, ticket: Ticket, refused: bool, now: Moment) {
         let Ticket { lane, token, own } = ticket;
-        // Only registrations slow down. Removals continue: their own use is known, and they detect other users
-        // themselves.
+        // Only registrations slow down. Deregistrations continue, because Headgate knows its own usage. Deregistrations
+        // detect other users of the bucket themselves.
         let alone = matches!(lane, Lane::Addition | Lane::Retry);
         let (shared, part) = self.buckets(lane);
         match own {

@@ -1,4 +1,4 @@
-//! Tests of when each call is sent.
+//! Tests of the time at which each call is sent.
 
 use super::*;
 use crate::testing::arn;
@@ -15,14 +15,14 @@ fn lanes() -> Lanes {
     Lanes::new(Limits::default())
 }
 
-/// A removal that is answered at once.
+/// Sends a deregistration that is answered immediately.
 fn removal<'a>(lanes: &mut Lanes, due: &[Due<'a>], now: Moment) -> Option<&'a TargetGroupArn> {
     let (group, ticket) = lanes.removal(due, now)?;
     lanes.answered(ticket, false, now);
     Some(group)
 }
 
-/// The number of calls of this kind that may be sent, if each is answered at once.
+/// The number of calls of this kind that can be sent if each call is answered immediately.
 fn count(lanes: &mut Lanes, lane: Lane, now: Moment) -> usize {
     let mut count = 0;
     while let Some(ticket) = lanes.take(lane, now) {
@@ -74,7 +74,7 @@ fn registrations_leave_half_of_the_tokens_for_removals() {
     assert_eq!(count(&mut Lanes::new(small), Lane::Addition, at(0)), 1, "of one token none can be left");
 }
 
-/// The state after this many removals, whose last pod terminated at the beginning.
+/// The state after `count` groups each sent a deregistration at time 0.
 fn after_removals(count: usize) -> Lanes {
     let mut lanes = lanes();
     for group in &groups(count) {
@@ -108,7 +108,7 @@ fn what_a_burst_of_removals_has_spent_is_not_saved_up_again_before_registrations
 fn of_a_few_removals_each_makes_that_registrations_leave_one_token_less() {
     for (removals, calls) in [(1, 11), (4, 13), (8, 13), (12, 10)] {
         let mut lanes = after_removals(removals);
-        // There are three more tokens than after the removals, or as many as possible.
+        // The bucket has three more tokens than after the deregistrations, or is full.
         assert_eq!(count(&mut lanes, Lane::Addition, at(750)), calls, "{removals}");
     }
 }
@@ -310,7 +310,7 @@ fn a_removal_without_a_token_goes_when_the_next_one_comes() {
     assert_eq!(lanes.next_removal(&[], at(0)), None);
 }
 
-/// The state with a bucket of 20 tokens that hardly refills, and has this many left.
+/// A state with a bucket of 20 tokens that regains almost no tokens and has `left` tokens.
 fn nearly_still(per_second: f64, left: usize) -> Lanes {
     let mut lanes = Lanes::new(Limits { changes: Limit { per_second, burst: 20.0 }, ..Limits::default() });
     let before = arn("before");
@@ -367,8 +367,9 @@ fn removals_that_come_far_apart_do_not_tell_when_they_are_over() {
     assert_eq!(next, Some(at(6_999 + 250)));
 }
 
-/// When a group that was not called yet may be called, in ms. `burst` groups lose pods at 900 ms, `due` of them and
-/// others are due, and `left` of 20 tokens remain at the start.
+/// The time in ms at which a group without a previous call may send a call. `burst`: the number of groups that lose
+/// pods at 900 ms. `due_now`: the number of groups with due calls. `left`: the number of tokens at the start, out of
+/// 20.
 fn turn_in_a_burst(burst: usize, due_now: usize, left: usize) -> f64 {
     let (mut lanes, groups) = (nearly_still(1.0, left), groups(due_now));
     for group in &groups[..burst] {
@@ -381,7 +382,6 @@ fn turn_in_a_burst(burst: usize, due_now: usize, left: usize) -> f64 {
 
 #[test]
 fn in_a_burst_four_tokens_are_kept_for_each_group_that_is_in_it_or_waits_but_not_the_last_one() {
-    // One more group was called just before.
     for (burst, due, kept) in [(1, 1, 8), (2, 2, 12), (2, 3, 16), (1, 3, 16), (3, 3, 16), (6, 6, 19)] {
         assert!((turn_in_a_burst(burst, due, kept - 1) - 1_000.0).abs() < 0.5, "{burst} {due}: {kept}");
         assert!((turn_in_a_burst(burst, due, kept) - 900.0).abs() < 0.5, "{burst} {due}: {kept}");
@@ -408,7 +408,7 @@ fn in_a_burst_each_further_call_of_a_group_waits_twice_as_long_but_not_longer_th
                 removal(&mut lanes, &[due(&group, at(1_000), MAX_TARGETS_PER_CALL)], at(1_000)).is_some()
             );
         }
-        // A pod every 700 ms: it is unknown whether more will terminate.
+        // Pods terminate every 700 ms, so the end of the deregistrations cannot be predicted.
         lanes.removal_caused(&group, at(1_700));
         let next = lanes.next_removal(&[due(&group, at(1_700), 1)], at(1_001));
         assert_eq!(next, Some(at(1_000 + pause)), "{calls}");

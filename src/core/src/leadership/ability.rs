@@ -1,35 +1,36 @@
-//! Whether the leader can lead, and when it releases the Lease because it cannot.
+//! Decides when the leader must release the Lease because it cannot lead.
 //!
 //! ```text
 //!  repeated failures ──► trouble after 10 s ──► can another replica lead?   no ──► keeps the Lease
-//!                                                                          yes ──► releases the Lease, is in backoff
+//!                                                                          yes ──► releases the Lease, backs off
 //! ```
-//! * **Owns** what fails and since when; the length of the next backoff.
-//! * **The rule.** A leader releases the Lease when something has failed for [`PATIENCE`] without success, and another
-//!   replica is ready and not in backoff. Its backoff is twice the last one, if that was recent. If all others are in
-//!   backoff, the leader keeps the Lease: a moment ago, they could not lead either. They may try when their backoff
-//!   ends.
-//! * **Guarantees.** If all replicas are equally broken, each releases the Lease at most once in each backoff, which
-//!   grows to [`LONGEST_REST`]. Another replica can take each released Lease.
-//! * **Caveats.** One failure is no trouble: a watch that broke once and is silent since then works. Failures that
-//!   affect all replicas, such as a missing permission or kind, do not count. The caller leaves them out.
+//! * **Owns** the current failures, each with the time at which it began, and the length of the next backoff.
+//! * **The rule.** A leader releases the Lease if a failure has lasted for [`PATIENCE`] and another replica is ready
+//!   and not in backoff. If the last backoff was recent, the next backoff is twice as long. If all other replicas are
+//!   in backoff, the leader keeps the Lease, because the other replicas recently failed to lead too. After its backoff,
+//!   a replica can become the leader again.
+//! * **Guarantees.** If all replicas are equally broken, each replica releases the Lease at most once per backoff. The
+//!   backoff grows to [`LONGEST_REST`]. Another replica can take each released Lease.
+//! * **Caveats.** A single failure does not count: a watch that failed once and has reported no failure since works
+//!   again. The caller does not report failures that affect all replicas, such as a missing permission or a missing
+//!   kind.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use crate::model::{Cause, Moment, Reason};
 
-/// Failures that last this long are a trouble.
+/// The time after which repeated failures count as trouble.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// The minimum number of failures in a trouble.
+/// The minimum number of failures that count as trouble.
 const OFTEN: u32 = 3;
-/// Failures that are further apart have nothing to do with one another.
+/// Two failures that are further apart than this are unrelated.
 const APART: Duration = Duration::from_secs(30);
-/// The first backoff.
+/// The length of the first backoff.
 pub const FIRST_REST: Duration = Duration::from_secs(30);
-/// The longest backoff.
+/// The maximum length of a backoff.
 pub const LONGEST_REST: Duration = Duration::from_secs(16 * 60);
 
-/// Failures without a success in between.
+/// Consecutive failures without a success in between.
 #[derive(Clone, Copy, Debug)]
 struct Streak {
     first: Moment,
@@ -43,27 +44,27 @@ impl Streak {
     }
 }
 
-/// What keeps this replica from leading.
+/// The failure that prevents this replica from leading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trouble(Cause, Moment);
 
 impl Trouble {
-    /// The reason.
+    /// The reason for the trouble.
     pub const fn reason(self) -> Reason {
         self.0.reason()
     }
 
-    /// When the failures began.
+    /// The time of the first failure.
     pub const fn since(self) -> Moment {
         self.1
     }
 }
 
-/// See the module.
+/// Decides whether the leader must release the Lease. See the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Ability {
     failing: BTreeMap<(Cause, Box<str>), Streak>,
-    /// The last backoff: when it began, and its length.
+    /// The last backoff: its start and its length.
     rested: Option<(Moment, Duration)>,
 }
 
@@ -84,21 +85,22 @@ impl Ability {
         self.failing.retain(|(failing, whose), _| *failing != cause || **whose != *of);
     }
 
-    /// The failures that have lasted too long. If there are several kinds, the one that began first.
+    /// The trouble of this replica, if any. If several kinds of failures count as trouble, returns the kind that began
+    /// first.
     pub fn trouble(&self, now: Moment) -> Option<Trouble> {
         let troubles = self.failing.iter().filter(|(_, streak)| streak.is_trouble(now));
         let first = troubles.min_by_key(|(_, streak)| streak.first)?;
         Some(Trouble(first.0.0, first.1.first))
     }
 
-    /// Whether this leader releases the Lease now. `others`: how many other replicas are ready and not in backoff.
-    /// Returns why, and the length of its own backoff.
+    /// Decides whether this leader must release the Lease now. `others`: the number of other replicas that are ready
+    /// and not in backoff. Returns the trouble, and the length of this replica's backoff.
     pub fn steps_down(&mut self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
         let trouble = self.trouble(now).filter(|_| others > 0)?;
         let again = self.rested.filter(|(since, rest)| now.since(*since) <= *rest * 4);
         let rest = again.map_or(FIRST_REST, |(_, rest)| (rest * 2).min(LONGEST_REST));
         self.rested = Some((now, rest));
-        // A standby notices only failing watches.
+        // A standby detects only failing watches.
         self.failing.retain(|(cause, _), _| *cause == Cause::WatchesFail);
         Some((trouble, rest))
     }

@@ -1,15 +1,16 @@
-//! Which replica leads, and what it may do.
+//! Decides which replica is the leader, and what each replica may do.
 //!
 //! ```text
-//!  lease   who leads: the algorithm of leader election
-//!  ability whether the leader can lead, and when it releases the Lease because it cannot
-//!  term    whether this replica leads, and has what it needs to act: lists and ledgers
+//!  lease   which replica is the leader: the algorithm of leader election
+//!  ability whether the leader must release the Lease because it cannot lead
+//!  term    the role of this replica: whether it is the leader, and has all lists and ledgers
 //! ```
 //!
-//! * **Owns** the Lease as last seen; what has not been listed yet; the role.
-//! * **Guarantees.** No two replicas act at the same time, if clocks run equally fast. A replica acts only when it has
-//!   all lists and ledgers. It ignores answers to requests of an earlier term.
-//! * **Assumes** that the sender checks again whether this replica leads: a term may expire in between.
+//! * **Owns** the Lease as last seen, the watches that have not listed yet, and the role of this replica.
+//! * **Guarantees.** No two replicas act at the same time if all clocks run at the same speed. A replica acts only when
+//!   it has all lists and ledgers. A replica ignores answers to requests from an earlier term.
+//! * **Assumes** that the sender of a request checks again whether this replica is the leader, because the term may
+//!   have expired since.
 
 pub mod ability;
 pub mod lease;

@@ -1,16 +1,17 @@
-//! Whether this replica leads, and has what it needs to act: every watch has listed, and the ledgers are loaded.
+//! Decides whether this replica is the leader and has the data that it needs to act: all initial lists, and the
+//! ledgers.
 //!
 //! ```text
 //!  Standby ──► Loading ──────► Listing ────► Acting ──► Standby
 //!     │        the ledgers     every watch     └─ reads the ledgers again when no late write can take effect:
-//!     │                                           the previous leader's, or its own that it gave up
-//!     └─ reads the ledgers when every watch has listed, and whenever one lists again,
-//!        to learn which pods were targets before or in between
+//!     │                                           neither of the previous leader nor of this replica
+//!     └─ reads the ledgers when every watch has listed, and whenever a watch lists again,
+//!        to find out which pods were targets before or in the meantime
 //! ```
-//! * **Owns** what has not been listed yet; the role; which request for the ledgers is in flight, and when the next is
-//!   due.
-//! * **Guarantees.** No replica acts before everything is known. Answers to requests of an earlier term do not count.
-//! * **Caveat.** A replica that cannot read the ledgers is still ready: it uses what it knows without them.
+//! * **Owns** the watches that have not listed yet, the role, and the current and next request for the ledgers.
+//! * **Guarantees.** No replica acts before it has all data. The answer to a request from an earlier term has no
+//!   effect.
+//! * **Caveat.** A replica that cannot read the ledgers is still ready, and works without the data from the ledgers.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,20 +20,20 @@ use crate::{
     model::{Moment, RequestId, Scope},
 };
 
-/// A watch. All watches except that of nodes must list before this replica acts.
+/// A watch. A replica acts only when all watches except the watch of nodes have listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Watch {
-    /// Of pods.
+    /// The watch of pods.
     Pods,
-    /// Of Services.
+    /// The watch of Services.
     Services,
-    /// Of TargetBindings.
+    /// The watch of TargetBindings.
     Bindings,
-    /// Of namespaces, if they are selected.
+    /// The watch of namespaces, if Headgate watches namespaces.
     Namespaces,
-    /// Of grants, if they are watched.
+    /// The watch of grants, if Headgate watches grants.
     Grants,
-    /// Of nodes, if they are watched.
+    /// The watch of nodes, if Headgate watches nodes.
     Nodes,
 }
 
@@ -50,51 +51,51 @@ impl Watch {
     }
 }
 
-/// What this replica may do. Each role includes the roles before it.
+/// The permissions of this replica. Each role includes the permissions of all earlier roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Watch.
+    /// The replica may watch.
     Standby,
-    /// Report to users, and load the ledgers.
+    /// The replica may report to users and load the ledgers.
     Loading,
-    /// Take over target groups: it has the ledgers, but not every watch has listed.
+    /// The replica has the ledgers and may take over target groups, but not every watch has listed.
     Listing,
-    /// Call AWS, and everything else.
+    /// The replica may do everything, including calls to AWS.
     Acting,
 }
 
-/// What the result of a request for the ledgers is used for.
+/// How the result of a request for the ledgers is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Load {
-    /// This replica leads from now on, and takes over the content of the ledgers.
+    /// This replica becomes the leader and takes over the content of the ledgers.
     TakesOver,
-    /// The leader looks at the ledgers again.
+    /// The leader reads the ledgers again.
     LooksAgain,
-    /// The standby learns which pods were targets before it saw them.
+    /// The standby finds out which pods were targets before it saw the pods.
     Learns,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The request for the ledgers, if one is in flight.
+    /// The request for the ledgers, if a request is in flight.
     Standby(Option<RequestId>),
-    /// The request for the ledgers, if one is in flight.
+    /// The request for the ledgers, if a request is in flight.
     Loading(Option<RequestId>),
     Leading(LookAgain),
 }
 
 /// Whether this replica has read the ledgers after it had seen every pod. If a watch lists again, the replica has
-/// missed the changes before the list, and must read the ledgers again.
+/// missed changes and must read the ledgers again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learnt {
     /// The first request has not been answered yet.
     Unanswered,
-    /// The ledgers could not be read, or were read before every pod was seen.
+    /// The ledgers could not be read, or were read before this replica had seen every pod.
     Unknown,
     Known,
 }
 
-/// Whether the leader has looked for late writes: those of the earlier leader, or its own that it gave up.
+/// Whether the leader has read the ledgers again after the last possible late write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LookAgain {
     Never,
@@ -102,20 +103,21 @@ enum LookAgain {
     Asked(RequestId),
 }
 
-/// See the module.
+/// The role of this replica, and its progress. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Term {
     unseen: BTreeSet<(Watch, Option<Scope>)>,
     state: State,
     learnt: Learnt,
-    /// The backoff between attempts to load the ledgers.
+    /// The backoff between two attempts to load the ledgers.
     backoff: Backoff,
-    /// How long a request that was given up may still take effect.
+    /// The time within which a timed-out request may still take effect.
     late: Duration,
 }
 
 impl Term {
-    /// A standby without any list of these scopes, or of these watches of the whole cluster.
+    /// Creates a standby whose watches have not listed yet. `scopes`: the scopes of the namespaced watches. `besides`:
+    /// the cluster-wide watches.
     pub fn new(scopes: &[Scope], besides: &[Watch], late: Duration, seed: u64) -> Self {
         let watches = [Watch::Pods, Watch::Services, Watch::Bindings];
         let of = |watch| scopes.iter().map(move |scope| (watch, Some(scope.clone())));
@@ -125,7 +127,7 @@ impl Term {
         Self { unseen, state: State::Standby(None), learnt: Learnt::Unanswered, backoff, late }
     }
 
-    /// A watch has listed. Returns whether all watches have.
+    /// Records that a watch has listed. Returns whether all watches have listed.
     pub fn listed(&mut self, watch: Watch, scope: Option<&Scope>) -> bool {
         let is_first = self.unseen.remove(&(watch, scope.cloned()));
         let says_who_is_bound = matches!(watch, Watch::Pods | Watch::Services | Watch::Bindings);
@@ -148,7 +150,7 @@ impl Term {
         self.unseen.is_empty()
     }
 
-    /// What this replica may do.
+    /// The role of this replica.
     pub fn role(&self) -> Role {
         match self.state {
             State::Standby(_) => Role::Standby,
@@ -158,7 +160,8 @@ impl Term {
         }
     }
 
-    /// This replica leads from now on and must load the ledgers, or it no longer leads. Returns whether that is new.
+    /// Records whether this replica is the leader. A new leader must load the ledgers. Returns whether the value has
+    /// changed.
     pub fn leads(&mut self, leads: bool) -> bool {
         let did = !matches!(self.state, State::Standby(_));
         if did == leads {
@@ -171,7 +174,8 @@ impl Term {
         true
     }
 
-    /// When to load the ledgers: at first, and again when no earlier write can still take effect.
+    /// The time at which this replica must load the ledgers. The leader loads the ledgers again when no earlier write
+    /// can still take effect.
     pub fn next_load(&self) -> Option<Moment> {
         match self.state {
             State::Standby(None) if self.has_listed() && self.learnt != Learnt::Known => {
@@ -192,7 +196,7 @@ impl Term {
         };
     }
 
-    /// A request for the ledgers has ended. Returns what its result is used for. `None`: nothing.
+    /// Handles the end of a request for the ledgers. Returns how to use the result. `None`: the result is not used.
     pub fn loaded(&mut self, id: RequestId, succeeded: bool, now: Moment) -> Option<Load> {
         let (load, failed) = match self.state {
             State::Standby(Some(own)) if own == id => (Load::Learns, State::Standby(None)),
@@ -222,8 +226,8 @@ impl Term {
         Some(load)
     }
 
-    /// Kubernetes may still carry out a request that Headgate gave up. The leader looks at the ledgers again after
-    /// that.
+    /// Records that Kubernetes may still execute a timed-out request. The leader reads the ledgers again when the
+    /// request can no longer take effect.
     pub fn may_land_late(&mut self, now: Moment) {
         if let State::Leading(look_again) = &mut self.state {
             *look_again = LookAgain::At(now + self.late);

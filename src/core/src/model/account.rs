@@ -1,61 +1,62 @@
-//! The state of one target, for questions about its pod.
+//! The state of one target, as part of an answer about its pod.
 
 use super::{BindingKey, Cause, Moment, Origin, Uid};
 
-/// What happens to a target.
+/// The state of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Under {
-    /// AWS has accepted it for the pod that should have it.
+    /// AWS has registered the target for the desired pod.
     Registered,
-    /// The ledger contains it, and no read has shown it yet.
+    /// The ledger contains the target, but no `DescribeTargetHealth` response has listed it yet.
     Believed,
-    /// Its `RegisterTargets` is in flight.
+    /// A `RegisterTargets` call for the target is in flight.
     Registering,
-    /// It should be registered, and nothing of its own blocks that.
+    /// The target should be registered, and no condition of this target blocks the registration.
     ToRegister,
-    /// It should be registered after the ledger contains it.
+    /// Headgate registers the target after it has written the target to the ledger.
     ToNote,
-    /// It should be registered when the readiness gate of its pod is closed, or at this time at the latest.
+    /// Headgate registers the target after the pod's readiness gate has closed, at the latest at this time.
     AfterGate(Option<Moment>),
-    /// It is not registered until this time, because AWS rejects it.
+    /// AWS rejects the target, so Headgate does not register it before this time.
     SetAside(Moment),
-    /// It is not registered until this time, because another writer removes it repeatedly.
+    /// Another writer removes the target repeatedly, so Headgate does not register it before this time.
     Contested(Moment),
-    /// It should be registered after AWS has answered its deregistration.
+    /// Headgate registers the target after AWS has answered the deregistration.
     AfterRemoval,
-    /// It should be deregistered.
+    /// The target should be deregistered.
     ToRemove,
-    /// Its deregistration waits, because all targets are being replaced.
+    /// The deregistration of the target waits, because all targets of the group are being replaced.
     Held,
-    /// Its `DeregisterTargets` is in flight.
+    /// A `DeregisterTargets` call for the target is in flight.
     Removing,
-    /// It is registered, and no known pod needs it. A pod that needs it may still become known.
+    /// The target is registered, but none of the pods known so far needs it.
     Doubted,
-    /// It is registered, and no pod of this cluster needs it. Another cluster may have got its address.
+    /// The target is registered, and no pod of this cluster needs it. A pod of another cluster may have the target's
+    /// address.
     Suspect,
-    /// AWS has accepted its deregistration.
+    /// AWS has accepted the deregistration of the target.
     Removed,
 }
 
-/// One target, and its present or last pod.
+/// A target with its current or last pod.
 #[derive(Clone, Copy, Debug)]
 pub struct Account<'a> {
-    /// The pod.
+    /// The UID of the pod.
     pub uid: &'a Uid,
     /// The binding of the pod to the target.
     pub binding: Option<&'a BindingKey>,
-    /// Whether Headgate makes no calls about it.
+    /// Whether Headgate makes no calls for the target.
     pub paused: bool,
-    /// The paused object; `None`: Headgate as a whole.
+    /// The paused object, or `None` if all of Headgate is paused.
     pub paused_by: Option<&'a Origin>,
-    /// What happens to the target.
+    /// The state of the target.
     pub under: Under,
-    /// Why it should or should not be registered.
+    /// Why the target should or should not be registered.
     pub cause: Cause,
-    /// When Headgate received the event that caused this.
+    /// When Headgate received the event that caused this state.
     pub since: Moment,
-    /// When the last call about it was answered, or when the ledger was written.
+    /// When AWS answered the last call for the target, or when the ledger was written.
     pub ended: Option<Moment>,
-    /// The number of calls about it since `since`.
+    /// The number of calls for the target since the event.
     pub attempts: u32,
 }

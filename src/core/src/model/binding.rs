@@ -1,4 +1,4 @@
-//! Which port of a Service is bound to which target group.
+//! The bindings of Service ports to target groups.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,13 +11,13 @@ use super::{
     ServicePort, TargetGroupArn, TargetGroupFacts, WhenNotReady, grant::Withheld,
 };
 
-/// Identifies a binding: its object, a port and a target group.
+/// Identifies a binding by its object, port and target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BindingKey {
-    /// The object that makes the binding.
+    /// The object that defines the binding.
     pub origin: Origin,
-    /// The name of the port, or its number if it has no name. It is a port of the Service, or of the pods if there is
-    /// no Service.
+    /// The name of the port, or its number if the port has no name. The port belongs to the Service, or to the pods if
+    /// there is no Service.
     pub port: Arc<str>,
     /// The target group.
     pub group: TargetGroupArn,
@@ -36,29 +36,31 @@ pub struct Binding {
     pub key: BindingKey,
     /// How the user named the target group.
     pub reference: GroupRef,
-    /// The port, as last seen in the Service.
+    /// The port, as last read from the Service.
     pub port: ServicePort,
-    /// The selector of the pods: the Service's, never empty.
+    /// The selector of the pods, which is never empty.
     pub selector: Arc<Labels>,
     /// The family of addresses that the target group accepts.
     pub family: IpFamily,
-    /// What kind of load balancer uses the target group.
+    /// The load balancer type of the target group.
     pub balancer: LoadBalancerType,
-    /// How many healthy targets the target group requires. `None`: not read yet.
+    /// How many healthy targets the target group requires, or `None` until AWS has returned the value.
     pub least_healthy: Option<LeastHealthy>,
     /// How the pods are registered.
     pub policy: Policy,
-    /// Whether it registers pods that are not its targets yet. A Service that no longer selects pods does not.
+    /// Whether the binding registers additional pods. If the Service no longer selects pods, only its existing targets
+    /// remain registered.
     pub admits: bool,
-    /// Set if the namespace may no longer bind the target group. Existing targets remain for a while.
+    /// Set if the namespace is no longer allowed to bind the target group. Existing targets remain registered for a
+    /// while.
     pub withheld: Option<Withheld>,
 }
 
 impl Binding {
-    /// When the pods are registered; never `Auto`.
+    /// Returns when the pods are registered, which is never `Auto`.
     ///
-    /// If a target group requires more than AWS's default, each unhealthy target counts against it, and the load
-    /// balancer may send to all targets. A pod whose containers are not ready therefore waits.
+    /// If a target group requires more healthy targets than the AWS default, unhealthy targets can make the load
+    /// balancer send requests to all targets. Headgate therefore registers a pod only after its containers are ready.
     /// <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/target-group-health.html>
     pub fn register_when(&self) -> RegisterWhen {
         match self.policy.register_when.behind(self.balancer) {
@@ -75,33 +77,33 @@ impl Binding {
     }
 }
 
-/// The bindings of one Service that are in force.
+/// The active bindings of one Service.
 pub type Bindings = BTreeMap<BindingKey, Binding>;
 
-/// What is known about a target group that a user named.
+/// The result of looking up a target group that a user named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
-    /// AWS has not answered yet.
+    /// AWS has not answered the look-up yet.
     Pending,
     /// The target group exists.
     Found(Arc<TargetGroupFacts>),
-    /// AWS does not find the target group, or denies the look-up. The sentence is for the user.
+    /// AWS did not find the target group or denied the look-up. The second value is the message for the user.
     Failed(Cause, Box<str>),
 }
 
 /// Why it is unknown whether a target group exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unknown {
-    /// AWS did not find the name, or denied the look-up. A leader retries, a standby does not.
+    /// AWS did not find the name or denied the look-up. The leader retries the look-up; a standby does not.
     NotFound,
-    /// The look-up has not ended yet.
+    /// The look-up is still in progress.
     Pending,
 }
 
 /// The effect of a Service's annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// The bindings in force.
+    /// The active bindings.
     pub bindings: Bindings,
     /// How the pods are registered.
     pub policy: Policy,
@@ -109,11 +111,11 @@ pub struct Settled {
     pub problems: Vec<Problem>,
     /// The target groups that the annotation names.
     pub references: BTreeSet<GroupRef>,
-    /// Whether a part of the annotation is invalid, or its target group is not known yet. The binding that was in force
-    /// for it remains.
+    /// Whether a part of the annotation is invalid or names a target group that Headgate has not looked up yet.
+    /// Previous bindings of invalid or unresolved parts remain active.
     pub doubtful: bool,
-    /// Why it is unknown whether one of its target groups exists.
+    /// Why it is unknown whether a target group of the annotation exists.
     pub unknown: Option<Unknown>,
-    /// Whether the namespace may not bind one of the target groups.
+    /// Whether the namespace lacks the permission to bind one of the target groups.
     pub refused: bool,
 }

@@ -1,4 +1,4 @@
-//! Why Headgate does what it does: the causes that its decisions depend on.
+//! The causes of Headgate's decisions.
 //!
 //! ```text
 //!  verdict, watches, AWS, zones ──► Cause ──► implies: what happens to a target or a pod
@@ -6,16 +6,16 @@
 //!                                     └─────► detail: which of the causes with that reason it is
 //! ```
 //!
-//! Code keeps and compares a [`Cause`]; a [`Reason`] is only reported. One table, [`Cause::implies`], contains what each
-//! cause implies. A new cause does not compile without a row there. Headgate writes the name of a cause into its own
-//! annotations, where the next leader reads it. Users read the reason.
+//! Code stores and compares a [`Cause`]; a [`Reason`] appears only in reports. The table in [`Cause::implies`] defines
+//! the implications of each cause. A new cause does not compile without a row in [`Cause::implies`]. Headgate writes
+//! the name of a cause into its own annotations for the next leader. Users see the reason.
 
 use super::{reason::Reason, words::words};
 
 macro_rules! causes {
     ($($name:ident => $reason:ident $(, $detail:literal)?;)*) => {
         words! {
-            /// Why a target or a pod is in its state, or why a replica cannot lead. See the module docs.
+            /// Why a target or a pod is in its state, or why a replica cannot be the leader. See the module docs.
             Cause {
                 $(#[doc = concat!("[`Reason::", stringify!($reason), "`]" $(, ": ", $detail)?, ".")]
                 $name = stringify!($name)),*
@@ -23,12 +23,12 @@ macro_rules! causes {
         }
 
         impl Cause {
-            /// The reason for users.
+            /// The reason that users see.
             pub const fn reason(self) -> Reason {
                 match self { $(Self::$name => Reason::$reason),* }
             }
 
-            /// Distinguishes this cause from other causes with the same reason.
+            /// The text that distinguishes this cause from other causes with the same reason.
             pub const fn detail(self) -> Option<&'static str> {
                 match self { $(Self::$name => causes!(@detail $($detail)?)),* }
             }
@@ -41,31 +41,31 @@ macro_rules! causes {
 causes! {
     // The target should be registered.
     PodHasIp => PodSelected, "the pod has its IP, and a binding selects it";
-    PodListed => PodSelected, "the pod was there when Headgate listed the pods";
-    PodReady => PodSelected, "the pod is now as ready as the Service asks";
+    PodListed => PodSelected, "the pod existed when Headgate listed the pods";
+    PodReady => PodSelected, "the pod is now as ready as the Service requires";
     BindingAdded => PodSelected, "a new binding selects the pod";
     TargetMissing => UnknownWriter, "AWS no longer had the target";
-    // Registration is not possible.
+    // The target cannot be registered.
     NoIp => NotReady, "the pod has no IP yet";
-    NotReadyYet => NotReady, "the pod is less ready than the Service asks";
-    WrongIpFamily => InvalidBinding, "the pod has no IP of the family that the target group takes";
+    NotReadyYet => NotReady, "the pod is less ready than the Service requires";
+    WrongIpFamily => InvalidBinding, "the pod has no IP of the target group's address family";
     NoSuchPort => InvalidBinding, "the pod has no container port with the name in the Service";
     WaitsForHostNetworkPod => AddressContested, "another pod of the host network has the same address and port";
-    // The target should no longer be registered, or should be registered again.
+    // The target should be deregistered, or registered again.
     PodTerminating => PodTerminating;
     PodDeleted => PodDeleted, "the pod object was deleted";
     PodMissing => PodDeleted, "the pod was missing when Headgate listed the pods again";
     PodFinished => PodFinished;
     PodEvicting => PodEvicting;
     EvictionGivenUp => RegisteredAgain, "no client requests the eviction of the pod any more";
-    NodeDying => NodeDying, "the node will end within minutes";
+    NodeDying => NodeDying, "the node will fail within minutes";
     NodeDeleted => NodeDying, "the object of the node was deleted";
     NodeDisrupted => NodeDisrupted;
-    NodeStays => RegisteredAgain, "the node stays";
+    NodeStays => RegisteredAgain, "the node remains";
     LastHealthyTarget => RemovalHeld, "no other target of the target group is healthy";
     TooManyLeaveEarly => RemovalHeld, "the limit of early deregistrations in the target group is reached";
-    ManyNodesMarked => RemovalHeld, "many nodes have the same taint, so it does not show which of them is drained next";
-    IpChanged => AddressChanged, "the pod has another IP, or another pod has this one";
+    ManyNodesMarked => RemovalHeld, "many nodes have the same taint, so the taint does not identify the next node to drain";
+    IpChanged => AddressChanged, "the pod has another IP, or another pod has this IP";
     AddressContested => AddressContested, "a pod on another node has the address";
     NotReady => NotReady, "the pod was not ready for too long";
     NotSelected => NotSelected, "no binding selects the labels of the pod";
@@ -95,13 +95,13 @@ causes! {
     BindingMissing => NotSelected, "an expected binding of the pod is missing";
     BindingUnreadable => InvalidBinding, "a Service that selects the pod is invalid";
     RegisteredAgain => RegisteredAgain, "Headgate had deregistered the target";
-    // Headgate cannot do what an object asks for.
+    // Headgate cannot apply the configuration of an object.
     LimitExceeded => LimitExceeded;
     NotGranted => NotGranted;
     NoSelector => InvalidBinding, "the Service has no selector";
     TargetGroupNotFound => TargetGroupNotFound;
     TargetGroupUnsupported => TargetGroupUnsupported;
-    // An eviction or a removal is allowed or waits.
+    // An eviction is allowed or waits.
     NotATarget => EvictionAllowed, "no load balancer sends to the pod";
     EvictionAllowed => EvictionAllowed, "the pod was deregistered, and its load balancers have stopped sending";
     ZoneAllows => EvictionAllowed, "the pod has its hold, and its zones keep enough healthy targets";
@@ -112,27 +112,27 @@ causes! {
     EvictionWaitsForDeparture => EvictionWaitsForBudget, "the PodDisruptionBudgets allow no further disruption";
     DeregistrationTooSlow => EvictionUnsafe, "AWS has not accepted the deregistration in time";
     EvictionUncheckable => EvictionUnsafe, "Kubernetes does not report what the PodDisruptionBudgets allow";
-    // A replica cannot lead, or AWS does not return a target group's data.
+    // A replica cannot be the leader, or AWS does not return the data of a target group.
     RemovalsFail => RemovalsFail;
     WatchesFail => WatchesFail;
     AwsUnreachable => AwsUnreachable;
     NoAwsCredentials => NoAwsCredentials;
     AccessDenied => AccessDenied;
-    // A terminating pod is or is not held long enough.
+    // The hold of a terminating pod is long enough or too short.
     HoldIsEnough => AsExpected, "the hold of the pod is long enough";
     HoldOff => AsExpected, "the hold of the pod is off";
     HoldMissing => HoldMissing, "a container of the pod has no hold";
     OwnPreStop => HoldMissing, "a container has a preStop of its own";
     HoldTooShort => HoldTooShort, "the hold of the pod is too short";
     GraceTooShort => HoldTooShort, "the grace period ends before the hold";
-    // Used only in answers to evictions.
+    // The following causes appear only in answers to eviction requests.
     HoldAllows => EvictionAllowed, "the pod has its hold";
     HoldNotWanted => EvictionAllowed, "the hold of the pod is off";
     Paused => Paused, "all bindings of the pod are paused";
     NamespaceNotServed => NamespaceNotServed, "Headgate does not manage the namespace";
     BindingsUnknown => NotListedYet, "Headgate does not know the pod's bindings yet";
     EvictionRecorded => EvictionWaits, "the pod is deregistered first";
-    EvictionWaitsForLoadBalancer => EvictionWaits, "its load balancers may still send to the pod";
+    EvictionWaitsForLoadBalancer => EvictionWaits, "load balancers may still send to the pod";
     HeadgateBusy => EvictionWaits, "Headgate was too busy to decide in time";
     GraceCutsHold => EvictionUnsafe, "the grace period of the request cuts the hold short";
     NobodyDecides => EvictionUnsafe, "no leader has decided for too long";
@@ -140,28 +140,28 @@ causes! {
     LeavingNotCredible => LeavingNotCredible;
 }
 
-/// The kind of a cause, if code depends on it.
+/// The kinds of causes that code distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A Service or TargetBinding has changed. The pod of a target that is deregistered for this still runs at its
-    /// address.
+    /// A Service or TargetBinding has changed. After a deregistration for this kind of cause, the pod keeps running at
+    /// its address.
     Written,
-    /// The pod is less ready than the Service asks for.
+    /// The pod is less ready than the Service requires.
     Readiness,
-    /// The pod's node will be or was removed.
+    /// The pod's node was removed or will be removed.
     NodeEnds,
     /// The zones of the pod allow the eviction.
     Zones,
     /// Kubernetes or a `PodDisruptionBudget` blocks the eviction for now.
     Budgets,
-    /// Anything else.
+    /// Any other cause.
     Other,
 }
 
 /// Whether the pod of a target still has its address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// The pod keeps the address until it ends.
+    /// The pod keeps the address until the pod terminates.
     Kept,
     /// The pod may have lost the address.
     MayBeLost,
@@ -169,14 +169,14 @@ pub enum Address {
     Lost,
 }
 
-/// What a cause implies.
+/// The implications of a cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Implies {
-    /// What it is about.
+    /// The kind of the cause.
     pub kind: Kind,
     /// Whether the pod still has its address.
     pub address: Address,
-    /// Whether the pod of a target that is deregistered for this still runs, and may be registered there again.
+    /// Whether the pod still runs after a deregistration for this cause and can be registered again.
     pub comes_back: bool,
 }
 
@@ -197,7 +197,7 @@ impl Implies {
 }
 
 impl Cause {
-    /// The table of implications: one row for each cause that has some.
+    /// Returns the implications of a cause from a table that lists every cause.
     pub const fn implies(self) -> Implies {
         match self {
             Self::NotSelected => Implies::of(Kind::Written).and_may_come_back(),
@@ -292,12 +292,12 @@ impl Cause {
         }
     }
 
-    /// Whether the pod of a target that is deregistered for this still runs at its address.
+    /// Whether the pod still runs at its address after a deregistration for this cause.
     pub const fn spares_the_pod(self) -> bool {
         matches!(self.implies().kind, Kind::Written)
     }
 
-    /// Whether the pod of a target that is deregistered for this still runs, and may be registered there again.
+    /// Whether the pod still runs after a deregistration for this cause and can be registered again.
     pub const fn may_come_back(self) -> bool {
         self.implies().comes_back
     }
@@ -307,22 +307,22 @@ impl Cause {
         matches!(self.implies().address, Address::Lost)
     }
 
-    /// Whether the pod has lost the address of the target, or may have.
+    /// Whether the pod has lost, or may have lost, the target's address.
     pub const fn may_lose_the_address(self) -> bool {
         !matches!(self.implies().address, Address::Kept)
     }
 
-    /// Whether the pod is less ready than the Service asks for.
+    /// Whether the pod is less ready than the Service requires.
     pub const fn is_of_readiness(self) -> bool {
         matches!(self.implies().kind, Kind::Readiness)
     }
 
-    /// Whether the pod's node will be or was removed.
+    /// Whether the pod's node was removed or will be removed.
     pub const fn ends_the_node(self) -> bool {
         matches!(self.implies().kind, Kind::NodeEnds)
     }
 
-    /// Whether this is about the zones of the pod.
+    /// Whether the cause concerns the zones of the pod.
     pub const fn is_of_zones(self) -> bool {
         matches!(self.implies().kind, Kind::Zones)
     }

@@ -1,4 +1,4 @@
-//! The changes of the index.
+//! Changes in the index.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -13,43 +13,43 @@ pub struct Owner {
     pub uid: Uid,
 }
 
-/// The bindings through which a pod has a target, or had it until it terminated.
+/// The bindings of a pod's target, or the last bindings if the pod has terminated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Through {
-    /// The binding that began or ended last.
+    /// The binding that was added or removed last.
     pub last: BindingKey,
     /// The other bindings.
     pub others: Vec<BindingKey>,
 }
 
 impl Through {
-    /// All these bindings.
+    /// Returns the last binding and the other bindings.
     pub fn all(&self) -> impl Iterator<Item = &BindingKey> {
         self.others.iter().chain([&self.last])
     }
 
-    /// Whether this object makes one of these bindings.
+    /// Whether the object defines at least one of the bindings.
     pub fn is_of(&self, origin: &Origin) -> bool {
         self.all().any(|binding| binding.origin == *origin)
     }
 }
 
-/// A target has a new owner, or its owner has it through other bindings.
+/// A change of a target's owner, or of the bindings between the owner and the target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ownership {
-    /// The bindings; they name the target group.
+    /// The bindings, which name the target group.
     pub through: Through,
     /// The target.
     pub target: Target,
-    /// The present owner. `None`: the target must be deregistered.
+    /// The current owner. `None`: the target must be deregistered.
     pub owner: Option<Owner>,
     /// Why the owner changed.
     pub cause: Cause,
-    /// When Headgate received the event that caused this.
+    /// When Headgate received the event that caused the change.
     pub seen: Moment,
 }
 
-/// A pod has ended: no process in it answers any more.
+/// A terminated pod: none of its processes answers requests any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// The pod.
@@ -58,11 +58,11 @@ pub struct Ended {
     pub hold: Option<Hold>,
     /// The node on which the pod ran.
     pub node: Option<Arc<str>>,
-    /// When Headgate received that event. The pod may have ended earlier.
+    /// When Headgate received the event that the pod terminated. The pod may have terminated earlier.
     pub seen: Moment,
 }
 
-/// A pod shows an address that a pod of another node has and keeps.
+/// A pod reports an address that a pod on another node has and keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contest {
     /// The address.
@@ -85,11 +85,11 @@ pub struct Trouble {
 /// The kind of a [`Trouble`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TroubleKind {
-    /// Pods cannot be targets: [`Cause::NoSuchPort`] or [`Cause::WrongIpFamily`].
+    /// Pods cannot be targets, because of [`Cause::NoSuchPort`] or [`Cause::WrongIpFamily`].
     Unfit(Cause),
-    /// Another Service or TargetBinding has the same targets in the group.
+    /// Another Service or TargetBinding binds the same targets in the group.
     ClaimedTwice(Origin),
-    /// Two pods of the host network should have the same target.
+    /// Two host-network pods need the same target.
     HostNetwork {
         /// The pod that waits.
         waiting: ObjectKey,
@@ -98,7 +98,7 @@ pub enum TroubleKind {
         /// The target.
         target: Target,
     },
-    /// Most of the binding's pods were missing in a list, and a second list must confirm that.
+    /// Most of the binding's pods were missing from a list, and a second list must confirm the result.
     ListDoubted,
 }
 
@@ -114,25 +114,25 @@ impl Trouble {
     }
 }
 
-/// The changes that a call made.
+/// All changes from one call to the index.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
     /// Targets with a new owner or other bindings, in the order of the changes.
     pub ownerships: Vec<Ownership>,
     /// Pods that were deleted.
     pub gone: Vec<Owner>,
-    /// Pods that were alive and have ended.
+    /// Pods that ran before and have terminated.
     pub ended: Vec<Ended>,
-    /// Pods, each with a part that exceeds a limit and did not before.
+    /// Pods that have begun to exceed a limit, each with the excess.
     pub beyond: Vec<(Owner, Excess)>,
     /// Pods that have begun to wait for an address of a pod on another node.
     pub contests: Vec<Contest>,
-    /// Problems that have begun or ended.
+    /// Problems that were found or resolved.
     pub troubles: BTreeSet<Trouble>,
     /// Bindings with a changed set of targets.
     pub bindings: BTreeSet<BindingKey>,
-    /// The scope to list once more, because a list is doubted.
+    /// The scope to list again, because a second list must confirm the first list.
     pub relist: Option<Scope>,
-    /// Whether a changed Service or TargetBinding caused all of this, and not a pod.
+    /// Whether a changed Service or TargetBinding, and not a pod, caused all changes.
     pub written: bool,
 }

@@ -1,4 +1,4 @@
-//! The messages about the eviction of a pod between the drain tool, the leader and the API server.
+//! Messages that the drain tool, the leader and the API server exchange about pod evictions.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,16 +10,17 @@ use crate::model::{
     object::{Labels, ObjectKey, Uid},
 };
 
-/// Clients retry after at most this long. They retry silently, ten times within one call.
+/// The longest retry delay in an answer to a client. A client retries silently, ten times within one call.
 pub const LONGEST_RETRY: Duration = Duration::from_secs(5);
 
 /// Timeouts of evictions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long the eviction waits until AWS accepts a deregistration, and until the API server has checked the
-    /// budgets. After that it is allowed without them.
+    /// How long an eviction waits for AWS to accept a deregistration, and for the API server to check the budgets.
+    /// After this time, Headgate allows the eviction without the deregistration or the check.
     pub patience: Duration,
-    /// A pod is registered again if its eviction was not requested for this long, unless its node will be removed.
+    /// Headgate registers a pod again if no client has requested its eviction for this long, unless its node will be
+    /// removed.
     pub given_up_after: Duration,
 }
 
@@ -30,24 +31,24 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How often a repeated request or a continued wait is written down.
+    /// How often Headgate updates the pod's record of a repeated request or a continued wait.
     pub fn refresh(&self) -> Duration {
         self.patience.min(self.given_up_after / 3)
     }
 
-    /// If no leader decides in this time, the eviction is allowed. It is longer than any change of the leader, and than
-    /// any pause of a working leader.
+    /// If no leader decides in this time, the eviction is allowed. The timeout is longer than any change of the leader,
+    /// and longer than any pause of a working leader.
     pub fn silence(&self) -> Duration {
         self.patience.saturating_mul(3)
     }
 }
 
-/// Rules for all pods.
+/// Eviction rules for all pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// The timeouts.
     pub limits: Limits,
-    /// How long load balancers may keep sending.
+    /// The propagation delays of the load balancers.
     pub bounds: Bounds,
 }
 
@@ -58,56 +59,59 @@ pub struct Request {
     pub uid: Option<Uid>,
     /// `deleteOptions.gracePeriodSeconds`.
     pub grace: Option<u32>,
-    /// How long ago the eviction was requested. Above zero if the record about it was delayed.
+    /// How long ago the eviction was requested. The value is above zero if Headgate recorded the request late.
     pub ago: Ago,
 }
 
 /// How long ago an eviction was requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ago {
-    /// The first request.
+    /// The time since the first request.
     pub first: Duration,
-    /// The last request.
+    /// The time since the last request.
     pub last: Duration,
 }
 
 /// The answer to a request for an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// Allowed.
+    /// The eviction is allowed.
     Pass(Cause),
-    /// The eviction of this pod is allowed, and requests may be dropped. Possible causes: no leader has decided for too
-    /// long ([`Cause::NobodyDecides`]), the request cuts the hold short ([`Cause::GraceCutsHold`]), or the pod has no
-    /// hold and its node remains ([`Cause::HoldMissing`]).
+    /// The eviction of this pod is allowed, although requests may be dropped. The cause is one of:
+    ///
+    /// * [`Cause::NobodyDecides`]: no leader has decided for too long.
+    /// * [`Cause::GraceCutsHold`]: the request cuts the hold short.
+    /// * [`Cause::HoldMissing`]: the pod has no hold, and its node remains.
     Regardless(Cause, Uid),
-    /// The pod has no hold, so its node must be read. If the node remains
-    /// ([`Signals::remains`](crate::model::Signals::remains)), the eviction is allowed. If it does not remain or cannot
-    /// be read, the eviction waits. [`Ruling::with_node`] returns the answer.
+    /// The pod has no hold, so the caller must read the pod's node. If the node remains
+    /// ([`Signals::remains`](crate::model::Signals::remains)), the eviction is allowed. If the node does not remain or
+    /// cannot be read, the eviction waits. [`Ruling::with_node`] returns the final answer.
     AskNode {
         /// The node.
         node: Arc<str>,
-        /// The value for [`Ruling::Wait`].
+        /// The value of `retry` in [`Ruling::Wait`].
         retry: Duration,
         /// The UID of the pod.
         uid: Uid,
-        /// The value for [`Ruling::Wait`].
+        /// The value of `mark` in [`Ruling::Wait`].
         mark: Mark,
     },
     /// The eviction waits.
     Wait {
-        /// Why it waits.
+        /// Why the eviction waits.
         cause: Cause,
         /// The client should retry after this time.
         retry: Duration,
         /// The UID of the pod.
         uid: Uid,
-        /// What to write on the pod soon. If the write fails, the next request is allowed.
+        /// The record to write to the pod soon. If Headgate cannot write the record, it allows the next request.
         mark: Option<Mark>,
     },
 }
 
 impl Ruling {
-    /// The answer after the node was read. `remains`: true only if the API server has confirmed that the node remains.
+    /// Returns the answer after the node was read. `remains` is true only if the API server has confirmed that the node
+    /// remains.
     #[must_use]
     pub fn with_node(self, remains: bool) -> Self {
         match self {
@@ -120,10 +124,10 @@ impl Ruling {
     }
 }
 
-/// A target group of which the pod is, or should be, a target.
+/// A target group in which the pod is, or should be, registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BoundTo {
-    /// What kind of load balancer uses it.
+    /// The type of the load balancer that uses the target group.
     pub balancer: LoadBalancerType,
     /// How long the pods of the binding are held.
     pub hold: Hold,
@@ -136,31 +140,31 @@ pub struct BoundTo {
 pub struct MarkWrite {
     /// The pod.
     pub pod: ObjectKey,
-    /// The UID of the pod: a precondition of the request, so that a later pod of the same name is not changed.
+    /// The UID of the pod, which prevents a write to a later pod with the same name.
     pub uid: Uid,
     /// The record.
     pub mark: Mark,
 }
 
-/// A question to the API server: may this pod be evicted?
+/// A check whether the API server would allow the eviction of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
     /// The pod.
     pub pod: ObjectKey,
     /// The UID of the pod.
     pub uid: Uid,
-    /// The pod's labels, which decide the budgets that select it.
+    /// The pod's labels, which determine the PodDisruptionBudgets that select the pod.
     pub labels: Labels,
-    /// The labels of the pods in its namespace that are already being evicted.
+    /// The labels of other pods in the namespace whose eviction has already begun.
     pub departing: Vec<Labels>,
-    /// Whether drain tools skip the pod. If so, only budgets count that Kubernetes can compute.
+    /// Whether drain tools skip the pod. For a skipped pod, Headgate ignores budgets that Kubernetes cannot compute.
     pub passed_over: bool,
 }
 
 /// The API server's answer to a [`Check`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Why a dry run of the eviction is rejected for now, for example by a budget.
+    /// Why the API server rejects a dry run of the eviction for now, for example because of a budget.
     pub refused: Option<Box<str>>,
     /// The budgets that select the pod.
     pub budgets: Vec<Budget>,
@@ -173,6 +177,6 @@ pub struct Budget {
     pub name: Box<str>,
     /// `status.disruptionsAllowed`.
     pub allowed: usize,
-    /// How many of the pods that are already being evicted the budget selects too.
+    /// How many pods of the budget are already being evicted.
     pub departing: usize,
 }

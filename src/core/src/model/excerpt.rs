@@ -1,19 +1,19 @@
 //! Excerpts of texts that users or other programs wrote, for messages, Events and log lines.
 //!
-//! An annotation may be 256 KiB long, and reports about it are written to the API server and to logs. People who read
-//! them in a terminal must see the real text. A control character may move the cursor or change earlier text, and a
-//! bidirectional override may show text in another order.
+//! An annotation may be 256 KiB long, and Headgate quotes invalid annotations in Events, conditions and logs. A
+//! terminal must show the real text of an excerpt. A control character could move the cursor or change earlier text. A
+//! bidirectional override could show text in another order.
 
 use std::borrow::Cow;
 
-/// The longest excerpt, in characters. A whole ARN fits.
+/// The maximum length of an excerpt, in characters. A whole ARN fits into an excerpt.
 pub const LONGEST: usize = 128;
 /// The maximum length of the result of [`beginning`], in characters.
 const MESSAGE: usize = 48;
 /// The maximum length of the result of [`brief`], in characters.
 pub const BRIEF: usize = 32;
 
-/// The text for output. If it is longer than [`LONGEST`] characters, its beginning and "…".
+/// Returns the text for output. A text with more than [`LONGEST`] characters is cut, and then ends with "…".
 pub fn excerpt(text: &str) -> Box<str> {
     match text.char_indices().nth(LONGEST) {
         None => shown(text).into(),
@@ -21,8 +21,8 @@ pub fn excerpt(text: &str) -> Box<str> {
     }
 }
 
-/// A name for a short text such as an Event, with at most [`BRIEF`] characters. A longer name loses its middle, which
-/// keeps the end of a pod's name and the beginning of a node's.
+/// Shortens a name to at most [`BRIEF`] characters, for a short text such as an Event. A longer name loses its middle,
+/// because the end of a pod's name and the beginning of a node's name identify the object.
 pub fn brief(name: &str) -> Cow<'_, str> {
     let count = name.chars().count();
     if count <= BRIEF {
@@ -34,7 +34,7 @@ pub fn brief(name: &str) -> Cow<'_, str> {
     format!("{}…{}", shown(&begin), shown(&end)).into()
 }
 
-/// The beginning of another program's message for a short text, with at most [`MESSAGE`] characters.
+/// Shortens another program's message to at most `MESSAGE` characters, for a short text such as an Event.
 pub fn beginning(message: &str) -> Cow<'_, str> {
     match message.char_indices().nth(MESSAGE - 1) {
         Some((end, last)) if end + last.len_utf8() < message.len() => {
@@ -44,8 +44,8 @@ pub fn beginning(message: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text with U+FFFD in place of each control character, and of each character that changes the direction of
-/// writing. Line breaks and tabs remain.
+/// Replaces each control character, and each character that changes the direction of writing, with U+FFFD. Line breaks
+/// and tabs remain.
 pub fn shown(text: &str) -> Cow<'_, str> {
     if text.chars().any(is_hidden) {
         let shown = |c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c };
@@ -55,13 +55,13 @@ pub fn shown(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a character is invisible and changes how others appear. These are the "Explicit Directional Embedding and
-/// Override Characters" of Unicode Standard Annex 9, and its isolates and marks.
+/// Whether a character is invisible and changes the display of other characters. The function finds the "Explicit
+/// Directional Embedding and Override Characters", isolates and marks of Unicode Standard Annex 9.
 fn is_hidden(c: char) -> bool {
     let is_text = matches!(c, '\n' | '\t');
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    // These separate lines, but are not line breaks of a terminal.
+    // U+2028 and U+2029 separate lines, but not in a terminal.
     let breaks = matches!(c, '\u{2028}' | '\u{2029}');
     (c.is_control() && !is_text) || turns || breaks
 }

@@ -1,9 +1,9 @@
-//! The annotation `headgate.dev/expected-bindings`: the targets that the pod should become, as known when the gate was
-//! added.
+//! The annotation `headgate.dev/expected-bindings`, which lists the targets that a pod should become. Headgate writes
+//! the annotation when it adds the readiness gate.
 //!
-//! The format is `<target group>:<port>,…`: the name of the target group, and the port of the pod. Without the
-//! annotation, a binding that Headgate sees late would count as no binding. The entries may turn out to be wrong:
-//! Headgate waits for them for a while, then ignores them.
+//! The format is `<target group>:<port>,…`, with the name of the target group and the port of the pod. Without the
+//! annotation, Headgate could open the gate before it sees a late binding of the pod. If an expected binding does not
+//! appear in time, Headgate ignores the entry, because the entry may be wrong.
 
 use std::{fmt, str::FromStr};
 
@@ -14,9 +14,9 @@ use super::{Target, excerpt::excerpt};
 /// The name of the annotation.
 pub const EXPECTED_BINDINGS: &str = "headgate.dev/expected-bindings";
 
-/// Headgate reads at most this many entries, which is more than a pod has targets.
+/// Headgate reads at most this number of entries, which exceeds the number of targets of any pod.
 const MOST: usize = 200;
-/// The longest name of a target group.
+/// The maximum length of a target group's name.
 const LONGEST_NAME: usize = 32;
 
 /// One expected target.
@@ -28,24 +28,24 @@ pub struct Expected {
     pub port: u16,
 }
 
-/// An entry that is invalid.
+/// An invalid entry of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{EXPECTED_BINDINGS}: \"{0}\" cannot be read. Write <target group>:<port>, such as my-nlb-web:8080.")]
 pub struct BadExpected(Box<str>);
 
 impl Expected {
-    /// The entries of the annotation. Each is read separately; the number of entries is limited.
+    /// Parses each entry of the annotation separately, up to a maximum number of entries.
     pub fn list(text: &str) -> Vec<Result<Self, BadExpected>> {
         let entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
         entries.take(MOST).map(str::parse).collect()
     }
 
-    /// The annotation with these entries.
+    /// Formats the entries as the value of the annotation.
     pub fn write(list: &[Self]) -> String {
         list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Whether the entry names this target of this group.
+    /// Whether the entry names this target in this target group.
     pub fn is(&self, group: &str, target: &Target) -> bool {
         *self.group == *group && self.port == target.port
     }

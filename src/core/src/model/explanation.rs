@@ -1,5 +1,5 @@
-//! The answers to "why is this pod a target, or why not?", for a pod or for all pods of a node, and to "what differs in
-//! the target groups?". They use the same reasons as Events, log lines and metrics.
+//! Explanations of why a pod, or each pod of a node, is or is not a target. The module also compares the desired and
+//! actual targets of each target group. Explanations use the same reasons as Events, log lines and metrics.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -8,7 +8,7 @@ use super::{
     WallTime, view::GateView, words::words,
 };
 
-/// A reason, and a sentence for the user.
+/// A reason and a message for the user.
 pub type Word = (Reason, String);
 
 /// All information about one pod.
@@ -16,28 +16,28 @@ pub type Word = (Reason, String);
 pub struct Explanation {
     /// The pod.
     pub pod: ObjectKey,
-    /// The pod as last seen. `None`: no pod of this name is known.
+    /// The last known state of the pod, or `None` if Headgate knows no pod with this name.
     pub seen: Option<Seen>,
-    /// Each target group in which the pod is or should be registered, or from which it is deregistered.
+    /// Each target group in which the pod is or should be registered, or from which the pod was deregistered.
     pub places: Vec<Place>,
-    /// Why there is no such target group.
+    /// Why the pod has no target group.
     pub nowhere: Option<Word>,
-    /// The readiness gate. `None`: the pod is not known.
+    /// The readiness gate, or `None` if the pod is unknown.
     pub gate: Option<Gate>,
     /// How long the pod should be held when it terminates.
     pub hold: Option<HoldWanted>,
 }
 
-/// The relevant properties of a pod as last seen.
+/// The last known properties of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// The UID of the pod.
     pub uid: Uid,
-    /// The addresses of the pod, the primary one first.
+    /// The addresses of the pod, with the primary address first.
     pub ips: Vec<IpAddr>,
     /// Whether the pod shares the address of its node.
     pub host_network: bool,
-    /// Whether its containers are ready, and every readiness gate except Headgate's is true.
+    /// Whether the containers are ready and every readiness gate except Headgate's is true.
     pub ready: bool,
     /// Whether the pod is terminating.
     pub life: Life,
@@ -58,13 +58,13 @@ words! {
 words! {
     /// The progress of a registration or deregistration.
     Progress {
-        /// The pod is selected, but is not a target, or not yet.
+        /// A binding selects the pod, but the pod is currently not a target.
         NotATarget = "not a target",
-        /// The target should be registered, and AWS has not accepted that yet.
+        /// The target should be registered, but AWS has not accepted the registration yet.
         Registering = "registering",
         /// AWS has accepted the target for this pod.
         Registered = "registered",
-        /// The target should be deregistered, and AWS has not accepted that yet.
+        /// The target should be deregistered, but AWS has not accepted the deregistration yet.
         Deregistering = "deregistering",
         /// AWS has accepted the deregistration.
         Deregistered = "deregistered",
@@ -76,7 +76,7 @@ words! {
 pub struct Place {
     /// The target group.
     pub group: TargetGroupArn,
-    /// The present or former binding of the pod to the group. `None`: only the ledger contains it.
+    /// The current or former binding of the pod to the group, or `None` if only the ledger contains the target.
     pub binding: Option<BindingKey>,
     /// The address and port, if the pod is, was or should be a target.
     pub target: Option<Target>,
@@ -84,11 +84,11 @@ pub struct Place {
     pub progress: Progress,
     /// Why the target has this state.
     pub word: Word,
-    /// Since when it has this state. `None`: not remembered.
+    /// When the target entered this state, or `None` if the time is unknown.
     pub since: Option<Moment>,
-    /// The target's health in the last read.
+    /// The target's health in the last `DescribeTargetHealth` response.
     pub health: Option<Health>,
-    /// When the last read began. `None`: there was none.
+    /// When the last answered `DescribeTargetHealth` call began, or `None` if no call was answered.
     pub read: Option<Moment>,
     /// The next step.
     pub next: Option<Next>,
@@ -96,14 +96,14 @@ pub struct Place {
     pub troubles: Vec<Word>,
 }
 
-/// The next step.
+/// The next step for a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Next {
     /// The API action.
     pub step: Step,
-    /// The earliest time of the step. `None`: as soon as it no longer waits.
+    /// The earliest time of the step, or `None` if the step is due when its wait ends.
     pub at: Option<Moment>,
-    /// What the step waits for, apart from its place in the queue.
+    /// The condition that the step waits for, apart from its place in the queue.
     pub waits: Option<Word>,
 }
 
@@ -122,9 +122,10 @@ words! {
 /// The readiness gate of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// The gate in the pod's status.
+    /// The gate's condition in the pod's status.
     pub shown: GateView,
-    /// What to write into the status, and since when. `None`: the status is right, or the pod has no gate.
+    /// The condition to write into the status, and when the write became due. `None`: the status is correct, or the pod
+    /// has no gate.
     pub verdict: Option<(Word, Moment)>,
 }
 
@@ -133,22 +134,22 @@ pub struct Gate {
 pub struct NodeExplanation {
     /// The name of the node.
     pub node: Arc<str>,
-    /// The node as last seen. `None`: no node of this name is known, or Headgate does not watch nodes.
+    /// The last known state of the node. `None`: the node is unknown, or Headgate does not watch nodes.
     pub seen: Option<NodeFacts>,
-    /// Why the node will be removed, and since when. `None`: it remains.
+    /// Why the node will be removed, and when the removal was announced. `None`: the node remains.
     pub goes: Option<(Word, WallTime)>,
-    /// The pods of the node that are, should be or were targets.
+    /// The pods on the node that are, were or should be targets.
     pub pods: Vec<Explanation>,
 }
 
 words! {
     /// How a target differs from the desired state.
     Side {
-        /// It should be registered, and AWS does not show it.
+        /// The target should be registered, but AWS does not list it.
         Missing = "missing",
-        /// Headgate registered it, it should not be registered, and AWS shows it.
+        /// AWS lists a target that Headgate registered and that should no longer be registered.
         LeftOver = "left-over",
-        /// Another writer registered it, and AWS shows it.
+        /// AWS lists a target that another writer registered.
         Foreign = "foreign",
     }
 }
@@ -158,15 +159,15 @@ words! {
 pub struct Difference {
     /// The target.
     pub target: Target,
-    /// How it differs.
+    /// How the target differs from the desired state.
     pub side: Side,
-    /// The pod of the target. Unknown for a foreign target.
+    /// The pod of the target, which is unknown for a foreign target.
     pub pod: Option<ObjectKey>,
     /// The health that the load balancer reports.
     pub health: Option<Health>,
-    /// Why it differs.
+    /// Why the target differs from the desired state.
     pub word: Word,
-    /// Since when it differs. `None`: not remembered.
+    /// Since when the target differs from the desired state, or `None` if the time is unknown.
     pub since: Option<Moment>,
     /// The next step.
     pub next: Option<Next>,
@@ -179,11 +180,11 @@ pub struct Comparison {
     pub group: TargetGroupArn,
     /// The number of desired targets.
     pub wanted: usize,
-    /// The number of targets that AWS shows.
+    /// The number of targets that AWS lists.
     pub there: usize,
-    /// When the last read began. `None`: there was none, so nothing is compared.
+    /// When the last answered `DescribeTargetHealth` call began. `None`: no call was answered, so nothing is compared.
     pub read: Option<Moment>,
-    /// The targets that differ.
+    /// The targets that differ from the desired state.
     pub differences: Vec<Difference>,
 }
 

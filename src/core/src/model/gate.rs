@@ -1,4 +1,4 @@
-//! The readiness gate of a pod: its status, its conditions, and what to write there.
+//! The readiness gate of a pod: its condition, the facts that decide it, and the condition to write.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -7,9 +7,9 @@ use super::{Cause, GateWhenUnused, Health, Moment, ObjectKey, Origin, Target, Ta
 /// The gate in the pod's status and annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateFacts {
-    /// The condition in its status.
+    /// The gate's condition in the pod's status.
     pub shown: Shown,
-    /// Whether the gate is open for [`Cause::HealthUnreadable`]: the pod's health is unknown.
+    /// Whether the gate is open although the pod's health is unknown ([`Cause::HealthUnreadable`]).
     pub unread: bool,
     /// The annotation `headgate.dev/expected-bindings`.
     pub expected: Option<Box<str>>,
@@ -38,9 +38,9 @@ pub enum Shown {
     Missing,
     /// The condition is not true.
     Closed,
-    /// The condition is not true, and was true before: Headgate has closed the gate again.
+    /// The condition was true before, but Headgate has closed the gate again.
     ClosedAgain,
-    /// The condition is true for this IP. `None`: without an IP, because another program has set it.
+    /// The condition is true for this IP. `None`: another program has set the condition without an IP.
     Open(Option<IpAddr>),
 }
 
@@ -64,30 +64,30 @@ impl Shown {
     }
 }
 
-/// The state of a pod in a target group that it is bound to.
+/// The state of a pod in a target group of one of its bindings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// The pod is not a target, or not yet, for this reason.
+    /// The pod is currently not a target, for this reason.
     NoTarget(Cause),
     /// AWS has not accepted the registration yet.
     Unregistered,
-    /// The pod will not be registered: its node is being drained, and the drain tool skips it.
+    /// The pod will not be registered, because its node is being drained and the drain tool skips the pod.
     LeftToItsNode,
-    /// The pod is not registered for now: the binding is paused.
+    /// The pod is not registered for now, because its binding is paused.
     Paused,
-    /// No valid read has shown the target. If AWS has answered no read since it accepted the registration, contains how
-    /// long that has lasted.
+    /// No valid `DescribeTargetHealth` response has listed the target. The value is set if AWS has answered no
+    /// `DescribeTargetHealth` call since it accepted the registration.
     Unread(Option<Unread>),
-    /// The health in the last valid read.
+    /// The health in the last valid `DescribeTargetHealth` response.
     Read(Health),
 }
 
-/// AWS has accepted the registration of a pod from this leader, and no read that began since was answered.
+/// The state of a pod that this leader has registered, until AWS answers a later `DescribeTargetHealth` call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unread {
     /// When AWS accepted the registration.
     pub since: Moment,
-    /// Whether a read that began since has failed.
+    /// Whether a `DescribeTargetHealth` call after the registration has failed.
     pub tried: bool,
 }
 
@@ -96,26 +96,26 @@ pub struct Unread {
 pub struct Bound {
     /// The target group.
     pub group: TargetGroupArn,
-    /// The target, if the pod is one there.
+    /// The pod's target in the target group, if any.
     pub target: Option<Target>,
     /// The state of the pod in the target group.
     pub stands: Stands,
-    /// What the gate does while no listener uses the target group.
+    /// The gate's behavior while no listener uses the target group.
     pub when_unused: GateWhenUnused,
 }
 
 /// A binding that may still select a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// A target group of this object has not been looked up yet.
+    /// Headgate has not looked up a target group of this object yet.
     Pending(Origin),
-    /// The content of this object is invalid, and was never valid.
+    /// The object is invalid and was never valid.
     Unreadable(Origin),
-    /// This object may not bind its target group.
+    /// The object is not allowed to bind its target group.
     Refused(Origin),
 }
 
-/// The facts about a pod that decide its gate, without the gate itself.
+/// The facts about a pod that determine its gate, except the gate's own condition.
 #[derive(Clone, Debug)]
 pub struct Case<'a> {
     /// The IP of the pod.
@@ -130,23 +130,24 @@ pub struct Case<'a> {
     pub runs: bool,
 }
 
-/// How long a gate waits.
+/// The timeouts of a readiness gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// When Headgate stops waiting for a missing binding.
     pub gives_up: Moment,
-    /// The gate opens if the health of registered targets could not be read for this time. `None`: it remains closed.
+    /// The gate opens if AWS does not return the health of registered targets for this long. `None`: the gate remains
+    /// closed.
     pub unread_for: Option<Duration>,
 }
 
 /// The decision whether a gate may be open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it may be open.
+    /// Whether the gate may be open.
     pub open: bool,
-    /// Why it may or may not be open.
+    /// The reason for the decision.
     pub reason: Cause,
-    /// A sentence for the user: the message of the condition.
+    /// The message of the condition, for the user.
     pub message: String,
     /// When to decide again if nothing changes.
     pub look_again: Option<Moment>,
@@ -157,7 +158,7 @@ pub struct Verdict {
 pub struct Condition {
     /// Whether the condition is true.
     pub open: bool,
-    /// Whether that differs from the status that the pod shows.
+    /// Whether the new status of the condition differs from its current status.
     pub turns: bool,
     /// The reason of the condition.
     pub reason: Cause,
@@ -170,19 +171,19 @@ pub struct Condition {
 pub struct GateWrite {
     /// The pod.
     pub pod: ObjectKey,
-    /// The UID of the pod: a precondition of the request, so that a later pod of the same name is not changed.
+    /// The UID of the pod, which prevents a write to a later pod with the same name.
     pub uid: Uid,
     /// The condition.
     pub condition: Condition,
-    /// Since when the condition has this reason.
+    /// When the condition got this reason.
     pub since: Moment,
 }
 
 const OPEN_FOR: &str = "pod IP ";
-/// The beginning of the message of a gate that was open before. The next leader reads it.
+/// The message prefix for a gate that Headgate has closed again. The next leader reads the prefix.
 pub(crate) const CLOSED_AGAIN: &str = "closed again";
 
-/// The beginning of the message of an open gate, with its IP.
+/// The message prefix for an open gate, with the pod's IP.
 pub(crate) fn open_for(ip: IpAddr) -> String {
     format!("{OPEN_FOR}{ip}, ")
 }

@@ -1,4 +1,4 @@
-//! Which namespaces may bind which target groups: the grants of an administrator, and their effect on a namespace.
+//! The grants of an administrator, which decide the target groups that each namespace may bind.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -6,9 +6,9 @@ use thiserror::Error;
 
 use super::{GroupRef, Target, TargetGroupArn, excerpt::brief};
 
-/// A set of target groups by name or ARN. Each `*` matches any number of characters.
+/// A pattern for the names or ARNs of target groups. Each `*` matches any number of characters.
 ///
-/// A pattern that begins with `arn:` is compared with the whole ARN. Any other pattern is compared with the name.
+/// Headgate compares a pattern that begins with `arn:` with the whole ARN, and any other pattern with the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupPattern(Arc<str>);
 
@@ -26,7 +26,7 @@ impl GroupPattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// No target group could have such a name or ARN.
+    /// The pattern cannot match the name or ARN of any target group.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let is_arn = text.starts_with("arn:");
         let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '*');
@@ -51,8 +51,8 @@ impl GroupPattern {
         glob(&self.0, of)
     }
 
-    /// Whether the pattern may match the target group that this reference names. The account and region of a name are
-    /// not known.
+    /// Whether the pattern may match the target group that this reference names. If the reference is a name, the
+    /// account and region are unknown.
     pub fn may_match(&self, reference: &GroupRef) -> bool {
         match reference {
             GroupRef::Arn(arn) => self.matches(arn),
@@ -72,7 +72,7 @@ impl GroupPattern {
 }
 
 /// Whether `text` matches `pattern`, in which each `*` stands for any characters. The number of steps is at most the
-/// product of both lengths.
+/// product of the lengths of `text` and `pattern`.
 fn glob(pattern: &str, text: &str) -> bool {
     let mut pieces = pattern.split('*');
     let first = pieces.next().unwrap_or_default();
@@ -85,16 +85,16 @@ fn glob(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// A TargetGroupGrant: these namespaces may bind these target groups.
+/// The relevant fields of a TargetGroupGrant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GrantFacts {
     /// The name of the grant.
     pub name: Arc<str>,
     /// The target groups.
     pub groups: Vec<GroupPattern>,
-    /// The namespaces that the grant names, and those that its selector matches now.
+    /// The namespaces that the grant names or that its selector currently matches.
     pub namespaces: BTreeSet<Arc<str>>,
-    /// Whether these namespaces may also remove foreign targets (`ownership: exclusive`).
+    /// Whether the namespaces may also remove foreign targets (`ownership: exclusive`).
     pub exclusive: bool,
 }
 
@@ -105,74 +105,72 @@ impl GrantFacts {
     }
 }
 
-/// The namespaces that have targets in a target group. They hold the group while no grant names it.
+/// The namespaces that have targets in a target group. If no grant names the group, these namespaces own the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holders<'a> {
-    /// The ledger was not read yet.
+    /// Headgate has not read the ledger yet.
     Unknown,
-    /// These namespaces hold it.
+    /// These namespaces own the target group.
     These(&'a BTreeSet<Arc<str>>),
 }
 
-/// What is known about the target groups that namespaces bind.
+/// Facts about the target groups that namespaces bind.
 pub trait Held {
     /// The namespaces that have targets in a group.
     fn holders(&self, group: &TargetGroupArn) -> Holders<'_>;
     /// Whether the referenced group is known from a ledger or an earlier binding.
     fn knows(&self, reference: &GroupRef) -> bool;
-    /// The targets of a group that Headgate has sent to AWS.
+    /// The targets of a group that Headgate may have registered in AWS.
     fn told(&self, group: &TargetGroupArn) -> BTreeSet<Target>;
 }
 
-/// What a namespace may do with a target group.
+/// The permissions of a namespace for a target group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
-    /// Whether it may remove foreign targets.
+    /// Whether the namespace may remove foreign targets.
     pub exclusive: bool,
-    /// Whether other namespaces also hold the target group, and no grant names it.
+    /// Whether other namespaces also own the target group, which no grant names.
     pub shared: bool,
 }
 
-/// Why a namespace may not bind a target group.
+/// Why a namespace is not allowed to bind a target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// These grants name the target group, but not the namespace.
     OtherNamespaces(Vec<Arc<str>>),
-    /// No grant names the target group, and one is required.
+    /// No grant names the target group, but a grant is required.
     NoGrant,
-    /// No grant names the target group, and this other namespace was the first to have a target there.
+    /// No grant names the target group, and this other namespace was the first to register a target in the group.
     Held(Arc<str>),
 }
 
 impl Refusal {
-    /// The report for a user: why the binding is rejected, and what would allow it.
+    /// The report for a user: why the binding is rejected, and which grant would allow it.
     pub fn said(&self, namespace: &str, name: &str) -> String {
         let namespace = brief(namespace);
         match self {
             Self::OtherNamespaces(grants) => {
                 let first = brief(grants.first().map_or("", |name| name));
-                let more = match grants.len() {
-                    0 | 1 => String::new(),
-                    all => format!(" and {} more", all - 1),
+                let grant = match grants.len() {
+                    0 | 1 => format!("TargetGroupGrant {first}"),
+                    all => format!("one of {all} grants, such as {first}"),
                 };
-                format!(
-                    "Target group {name}: not granted to {namespace}. Extend TargetGroupGrant {first}{more}."
-                )
+                format!("Target group {name} is not granted to namespace {namespace}. Extend {grant}.")
             }
             Self::NoGrant => format!(
-                "Target group {name}: not granted to any namespace (--grants=required). Create a TargetGroupGrant for \
+                "Target group {name} is not granted to any namespace (--grants=required). Create a TargetGroupGrant for \
                  namespace {namespace}."
             ),
             Self::Held(holder) => format!(
-                "Target group {name}: bound first by namespace {}. Create a TargetGroupGrant for both namespaces.",
+                "Target group {name} was bound first by namespace {}. Create a TargetGroupGrant for both namespaces.",
                 brief(holder)
             ),
         }
     }
 }
 
-/// A rejected binding of a namespace that has targets in the group. These targets remain for a while, and none is
-/// added.
+/// A rejected binding of a namespace that has targets in the group. Existing targets remain for a while, and no target
+/// is added.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Withheld {
     /// The targets that the group had when the binding was rejected.
@@ -248,9 +246,9 @@ mod tests {
         let grants = |count: usize| (0..count).map(|at| format!("g{at}").into()).collect();
         assert_eq!(
             said(Refusal::OtherNamespaces(grants(1))),
-            "Target group web: not granted to b. Extend TargetGroupGrant g0."
+            "Target group web is not granted to namespace b. Extend TargetGroupGrant g0."
         );
-        assert!(said(Refusal::OtherNamespaces(grants(2))).ends_with(" TargetGroupGrant g0 and 1 more."));
+        assert!(said(Refusal::OtherNamespaces(grants(2))).ends_with(" Extend one of 2 grants, such as g0."));
         assert!(said(Refusal::NoGrant).contains("not granted to any namespace (--grants=required)"));
         assert!(said(Refusal::Held("a".into())).contains("bound first by namespace a"));
     }

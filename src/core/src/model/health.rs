@@ -1,4 +1,4 @@
-//! What `DescribeTargetHealth` returns for a target.
+//! The health of a target, as `DescribeTargetHealth` returns it.
 
 use std::time::Duration;
 
@@ -11,19 +11,20 @@ words! {
         Initial = "initial",
         /// The target passes its health checks.
         Healthy = "healthy",
-        /// AWS reports `healthy`, and a zonal shift keeps new traffic away (`AdministrativeOverride`). AWS has no
-        /// separate state for this; Headgate needs one, because such a target receives no requests.
+        /// AWS reports `healthy`, but a zonal shift keeps new traffic away from the target (`AdministrativeOverride`).
+        /// AWS has no separate state for a zonal shift. Headgate needs a separate state, because the target receives no
+        /// requests.
         ZonalShift = "zonal-shift",
         /// The target fails its health checks.
         Unhealthy = "unhealthy",
-        /// The target fails its health checks, and keeps its old flows for a while (NLB).
+        /// The target fails its health checks but keeps its existing flows for a while (NLB).
         UnhealthyDraining = "unhealthy.draining",
-        /// The target is deregistered. The state does not show whether traffic has stopped.
+        /// The target is deregistered. The state `draining` does not show whether traffic has stopped.
         Draining = "draining",
         /// No listener uses the target group, as far as Headgate knows.
         Unused = "unused",
-        /// AWS reports `unused`, but a load balancer uses the target group: the target's zone is not enabled for it.
-        /// AWS has one state for both cases.
+        /// AWS reports `unused`, because the target's zone is not enabled for the load balancer. AWS also reports
+        /// `unused` if no listener uses the target group.
         ZoneNotServed = "zone-not-served",
         /// Health checks are disabled, or the state is unknown.
         Unavailable = "unavailable",
@@ -36,8 +37,8 @@ impl HealthState {
         matches!(self, Self::Healthy | Self::ZonalShift)
     }
 
-    /// Whether this state shows that a load balancer uses the target group. It does not if the target is draining: that
-    /// may have begun before the last listener was removed.
+    /// Whether this state proves that a load balancer uses the target group. `Draining` proves nothing, because the
+    /// deregistration may have begun before the last listener was removed.
     pub const fn is_in_use(self) -> bool {
         matches!(
             self,
@@ -50,32 +51,33 @@ impl HealthState {
         )
     }
 
-    /// Reads a state. States that AWS may add later count as unknown.
+    /// Parses a state. An unrecognized state counts as [`Self::Unavailable`].
     pub fn parse(text: &str) -> Self {
         Self::of_word(text).unwrap_or(Self::Unavailable)
     }
 }
 
-/// All information about a target.
+/// The health of a target, with its reason and zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
     /// `TargetHealth.State`.
     pub state: HealthState,
-    /// `TargetHealth.Reason` if it is one of [`REASONS`], or else empty.
+    /// `TargetHealth.Reason`, or an empty string if [`REASONS`] does not contain it.
     pub reason: &'static str,
     /// The target's zone, if AWS reported it.
     pub zone: Option<ZoneName>,
 }
 
-/// No listener uses the target group, or the target's zone is not enabled for the load balancer.
+/// AWS returns this reason if no listener uses the target group, or if the target's zone is not enabled for the load
+/// balancer.
 pub const NOT_IN_USE: &str = "Target.NotInUse";
 
-/// A text that AWS's description of [`NOT_IN_USE`] contains if it is about the zone (ELBv2 user guides, "Target health
-/// status"). The description is meant for people, so code uses it only together with other signs: see
+/// If the target's zone is not enabled, AWS's description of [`NOT_IN_USE`] contains this text (ELBv2 user guides,
+/// "Target health status"). The description is free text, so Headgate does not rely on it alone: see
 /// [`tell_zones_apart`].
 const OF_THE_ZONE: &str = "Availability Zone";
 
-/// The reasons that AWS gives (ELBv2 API reference, `TargetHealth`).
+/// The reasons that AWS returns (ELBv2 API reference, `TargetHealth`).
 pub const REASONS: [&str; 13] = [
     "Elb.RegistrationInProgress",
     "Elb.InitialHealthChecking",
@@ -93,8 +95,8 @@ pub const REASONS: [&str; 13] = [
 ];
 
 impl Health {
-    /// Reads the answer of `DescribeTargetHealth` about a target: its state, the reason and its description, and the
-    /// state of the administrative override.
+    /// Reads the state, reason, description and administrative override of a target from a `DescribeTargetHealth`
+    /// response.
     pub fn read(state: &str, reason: Option<&str>, description: Option<&str>, shift: Option<&str>) -> Self {
         let known = |reason| REASONS.into_iter().find(|known| Some(*known) == reason);
         let mut health =
@@ -109,7 +111,7 @@ impl Health {
         health
     }
 
-    /// The same health for a target in this zone.
+    /// Returns the health with the zone of the target.
     #[must_use]
     pub fn within(self, zone: Option<&str>) -> Self {
         Self { zone: zone.and_then(ZoneName::parse), ..self }
@@ -137,14 +139,14 @@ impl From<HealthState> for Health {
     }
 }
 
-/// A target that was registered some time ago and was never healthy.
+/// A target that was registered some time ago and has never been healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeverHealthy {
     /// The target.
     pub target: Target,
-    /// Its pod.
+    /// The pod of the target.
     pub owner: Owner,
-    /// How long it has been registered, as far as this leader knows.
+    /// How long this leader has known the target as registered.
     pub waited: Duration,
     /// The health that the load balancer reports.
     pub health: Health,

@@ -1,33 +1,35 @@
-//! How long a terminating pod is held: kept alive, so that it answers a load balancer that still sends.
+//! The hold: how long a deleted pod keeps serving while load balancers may still send requests.
 //!
-//! A hold covers the time in which a load balancer may keep sending after `DeregisterTargets` was answered, and a
-//! reserve. The reserve covers the time before that answer: the wait for a token, AWS's response time, and the takeover
-//! from a killed leader.
+//! A hold covers the propagation delay after `DeregisterTargets` has returned, plus a reserve. The reserve covers the
+//! time before `DeregisterTargets` returns: the wait for a token, AWS's response time, and the takeover from a killed
+//! leader.
 
 use std::{fmt, time::Duration};
 
 use crate::model::{Target, TargetGroupArn, load_balancer::LoadBalancerType};
 
-/// How long an Application Load Balancer may keep sending, in seconds.
+/// The propagation delay of an Application Load Balancer, in seconds.
 const ALB_BOUND: u32 = 20;
-/// How long a Network Load Balancer may keep sending, in seconds.
+/// The propagation delay of a Network Load Balancer, in seconds.
 const NLB_BOUND: u32 = 120;
 const ALB_MARGIN: u32 = 25;
 const NLB_MARGIN: u32 = 30;
-/// The longest hold that can be requested, in seconds. It equals the longest `deregistration_delay` of AWS.
+/// The longest valid hold, in seconds, which equals the longest `deregistration_delay` in AWS.
 const LONGEST: u32 = 3600;
 
-/// How long load balancers keep sending to a target after `DeregisterTargets` was answered.
+/// The propagation delays: how long load balancers may keep sending requests to a target after `DeregisterTargets`
+/// returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// The time for an Application Load Balancer.
+    /// The propagation delay of an Application Load Balancer.
     pub application: Duration,
-    /// The time for a Network Load Balancer.
+    /// The propagation delay of a Network Load Balancer.
     pub network: Duration,
 }
 
 impl Default for Bounds {
-    /// Observed values (docs of the AWS Load Balancer Controller and its issues 2366 and 1834). `auto` uses them.
+    /// The observed delays from the docs of the AWS Load Balancer Controller and its issues 2366 and 1834. The hold
+    /// `auto` uses the observed delays.
     fn default() -> Self {
         Self {
             application: Duration::from_secs(ALB_BOUND.into()),
@@ -36,17 +38,17 @@ impl Default for Bounds {
     }
 }
 
-/// The shortest reserve of `auto`. Other replicas notice a killed leader after the duration of its Lease, which must be
-/// shorter.
+/// The shortest reserve of the hold `auto`. The Lease duration must be shorter than this reserve, because standbys
+/// notice a killed leader only when its Lease expires.
 pub const MARGIN: Duration = Duration::from_secs(ALB_MARGIN as u64);
 
 /// The requested hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
-    /// The length that the load balancer needs.
+    /// The hold that the load balancer needs.
     #[default]
     Auto,
-    /// This many seconds, 1 to 3600.
+    /// A hold of this many seconds, from 1 to 3600.
     For(u32),
     /// No hold.
     Off,
@@ -65,7 +67,7 @@ impl Hold {
         }
     }
 
-    /// The hold in seconds for a target of this kind of load balancer.
+    /// The hold in seconds for a target of this type of load balancer.
     pub const fn seconds(self, of: LoadBalancerType) -> u32 {
         match (self, of) {
             (Self::Auto, LoadBalancerType::Application) => ALB_BOUND + ALB_MARGIN,
@@ -75,9 +77,9 @@ impl Hold {
         }
     }
 
-    /// How long a pod must run after `DeregisterTargets` was answered. `None`: no hold is requested. A value above
-    /// `auto` means that the load balancer takes longer than assumed. A lower value does not make the load balancer
-    /// faster.
+    /// How long a pod must keep running after `DeregisterTargets` has returned. `None`: the hold is off. A hold longer
+    /// than `auto` means that the load balancer is slower than assumed, so the result is higher. A hold shorter than
+    /// `auto` does not make the load balancer faster, so the result is not lower.
     pub fn bound(self, of: LoadBalancerType, bounds: &Bounds) -> Option<Duration> {
         let (bound, margin) = match of {
             LoadBalancerType::Application => (bounds.application, ALB_MARGIN),
@@ -101,7 +103,7 @@ impl fmt::Display for Hold {
     }
 }
 
-/// Reads hours, minutes and seconds, each at most once and in this order, such as `1h`, `90s` or `2m30s`.
+/// Parses a duration such as `1h`, `90s` or `2m30s`. Hours, minutes and seconds may occur once each, in this order.
 pub fn seconds(text: &str) -> Option<u32> {
     let mut rest = text;
     let mut total: u32 = 0;
@@ -117,17 +119,17 @@ pub fn seconds(text: &str) -> Option<u32> {
     (rest.is_empty() && !text.is_empty()).then_some(total)
 }
 
-/// How long a terminating pod should be held, for the slowest of its load balancers.
+/// How long a terminating pod should be held, based on its slowest load balancer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldWanted {
-    /// The requested hold in seconds. 0: no hold.
+    /// The requested hold in seconds, or 0 for no hold.
     pub seconds: u32,
-    /// How long the load balancer may keep sending after the deregistration was answered, in seconds.
+    /// How long the load balancer may keep sending requests after `DeregisterTargets` has returned, in seconds.
     pub bound: u32,
 }
 
 impl HoldWanted {
-    /// The effect of this hold behind this kind of load balancer.
+    /// Computes the hold and the propagation delay for a load balancer type.
     pub fn of(hold: Hold, balancer: LoadBalancerType, bounds: &Bounds) -> Self {
         let bound = hold.bound(balancer, bounds).unwrap_or_default();
         // Round up to whole seconds.
@@ -136,18 +138,18 @@ impl HoldWanted {
     }
 }
 
-/// A requested hold, and the kind of load balancer.
+/// A requested hold and the load balancer type.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AskedHold {
-    /// What kind of load balancer sends to the pods.
+    /// The type of the load balancer that sends requests to the pods.
     pub balancer: LoadBalancerType,
     /// The requested hold.
     pub hold: Hold,
 }
 
 impl AskedHold {
-    /// How long a load balancer may keep sending to a pod after `DeregisterTargets` was answered. `own`: the pod's own
-    /// value.
+    /// How long a load balancer may keep sending requests to a pod after `DeregisterTargets` has returned. `own` is the
+    /// hold that the pod itself requests.
     pub fn bound(&self, own: Option<Hold>, bounds: &Bounds) -> Option<Duration> {
         own.unwrap_or(self.hold).bound(self.balancer, bounds)
     }
@@ -160,9 +162,9 @@ pub struct Short {
     pub group: TargetGroupArn,
     /// The target of the pod.
     pub target: Target,
-    /// How long after the answer to `DeregisterTargets` the pod ended. `None`: it ended before the answer.
+    /// How long the pod ran after `DeregisterTargets` returned. `None`: the pod terminated before the call returned.
     pub after: Option<Duration>,
-    /// How long it should have been.
+    /// How long the pod should have run after `DeregisterTargets` returned.
     pub bound: Duration,
 }
 

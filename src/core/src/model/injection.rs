@@ -1,4 +1,4 @@
-//! The properties of a new pod, what is known about its bindings, and what it gets.
+//! The properties of a new pod, its known bindings, and the changes that the webhook makes to the pod.
 
 use super::{
     Labels, LoadBalancerType, NamedPort,
@@ -20,7 +20,7 @@ pub struct NewPod {
     pub max_grace: Option<Box<str>>,
     /// The annotation `headgate.dev/injected`.
     pub injected: Option<Box<str>>,
-    /// Whether there is an annotation `headgate.dev/expected-bindings`.
+    /// Whether the pod has the annotation `headgate.dev/expected-bindings`.
     pub has_expectations: bool,
     /// The UID of the controlling owner.
     pub owner: Option<Uid>,
@@ -32,41 +32,41 @@ pub struct NewPod {
     pub grace: Option<i64>,
     /// The containers that run during the whole life of the pod: `spec.containers`, and native sidecars.
     pub containers: Vec<Container>,
-    /// The named ports of these containers.
+    /// The named ports of the containers.
     pub ports: Vec<NamedPort>,
 }
 
 /// A container that runs during the whole life of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Its name.
+    /// The name of the container.
     pub name: Box<str>,
     /// The position of the container in the pod.
     pub place: Place,
-    /// Its `lifecycle.preStop`.
+    /// The container's `lifecycle.preStop`.
     pub pre_stop: Hook,
-    /// Why Headgate's program cannot be mounted in it, if so.
+    /// The obstacle, if Headgate's program cannot be mounted in the container.
     pub obstacle: Option<Obstacle>,
-    /// The ports that it declares.
+    /// The ports that the container declares.
     pub ports: Vec<u16>,
-    /// The probes that may restart it and have no grace period of their own.
+    /// The probes that may restart the container and have no grace period of their own.
     pub probes: Vec<Probe>,
 }
 
 /// The content of `lifecycle.preStop`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// There is no hook.
+    /// The container has no `preStop` hook.
     None,
-    /// A sleep of this many seconds and nothing else, in any notation.
+    /// A hook that only sleeps for this number of seconds, in any notation.
     Sleep(u32),
     /// A sleep of this many seconds that Headgate has added before the container's own hook.
     Wrapped(u32),
     /// A command of unknown duration.
     Command {
-        /// The number of seconds for which it is known to sleep first.
+        /// The minimum number of seconds that the command sleeps first.
         sleeps: u32,
-        /// Whether a shell runs it, which proves that the image has a shell.
+        /// Whether a shell runs the command, which proves that the image has a shell.
         by_shell: bool,
     },
     /// A plain HTTP request to a known port.
@@ -82,27 +82,28 @@ pub enum Obstacle {
     Taken,
     /// The pod is or may be a Windows pod.
     Windows,
-    /// The RuntimeClass may not run Linux programs, or may not mount images.
+    /// The RuntimeClass might not support Linux programs or image volumes.
     RuntimeClass,
 }
 
-/// The annotation of a pod or its namespace that limits the grace period: a duration in the format of
+/// The annotation on a pod or its namespace that limits the grace period. The value is a duration in the format of
 /// [`crate::model::Hold`].
 pub const MAX_GRACE: &str = "headgate.dev/max-grace";
 
-/// The pod annotation for a `preStop` that is not a `sleep`.
+/// The pod annotation that controls a `preStop` other than a `sleep`.
 pub const OWN_PRESTOP: &str = "headgate.dev/own-prestop";
 
 words! {
-    /// What happens to a `preStop` that is not a `sleep`.
+    /// How Headgate treats a `preStop` that is not a `sleep`.
     #[derive(Default)]
     OwnPreStop {
-        /// It does not change.
+        /// The `preStop` does not change.
         #[default]
         Leave = "leave",
-        /// It runs after the hold: through its own shell, or through Headgate's program.
+        /// The `preStop` runs after the hold, through its own shell or through Headgate's program.
         Wrap = "wrap",
-        /// It runs after the hold through the `sh` of its image, which must have `sh` and `sleep`.
+        /// The `preStop` runs after the hold, through the `sh` of the container's image. The image must contain `sh`
+        /// and `sleep`.
         WrapByShell = "wrap-by-shell",
     }
 }
@@ -114,34 +115,35 @@ pub enum Wrapper {
     Shell,
     /// Headgate's program, which is mounted from Headgate's image.
     Program,
-    /// The earlier hold: only its seconds change.
+    /// The wrapper of an earlier decision, of which only the seconds change.
     Present,
 }
 
 /// Whether Headgate's program can be mounted in a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Program {
-    /// It can be mounted.
+    /// The program can be mounted.
     Available,
     /// Headgate does not know its own image.
     #[default]
     NoImage,
-    /// The API server has no image volumes yet.
+    /// The API server does not support image volumes.
     ServerTooOld,
     /// The API server has not returned its version yet.
     ServerUnknown,
 }
 
-/// Settings for what pods get.
+/// Settings for the changes to new pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// The grace period in seconds for probes of a held container, if the pod's grace period was not shorter.
+    /// The maximum grace period of probes of a held container, in seconds.
     pub probe_grace: u32,
     /// Whether Headgate's program can be mounted.
     pub program: Program,
-    /// The limit of raised grace periods in seconds, and its source. A limit of the pod comes first.
+    /// The maximum raised grace period in seconds, and the source of this limit. A limit in the pod's annotation takes
+    /// precedence.
     pub max_grace: Option<(u32, &'static str)>,
-    /// Whether pods of the same owner were not created after they got a hold.
+    /// Whether pods of the same owner could not be created with a hold.
     pub is_refused: bool,
 }
 
@@ -160,7 +162,7 @@ impl OwnPreStop {
 }
 
 impl Obstacle {
-    /// The runner's name in the annotation.
+    /// The description of the obstacle in the annotation.
     pub const fn said(self) -> &'static str {
         match self {
             Self::Taken => "another volume has the required name or mount path",
@@ -173,7 +175,7 @@ impl Obstacle {
 }
 
 impl Program {
-    /// Why the program is missing.
+    /// Why the program cannot be mounted.
     pub const fn lacks(self) -> Option<&'static str> {
         match self {
             Self::Available => None,
@@ -188,7 +190,7 @@ impl Probe {
     /// Both kinds of probes.
     pub const ALL: [Self; 2] = [Self::Liveness, Self::Startup];
 
-    /// The field of the container.
+    /// The probe's field in the container.
     pub const fn field(self) -> &'static str {
         match self {
             Self::Liveness => "livenessProbe",
@@ -197,78 +199,79 @@ impl Probe {
     }
 }
 
-/// The grace period that a probe gets.
+/// A new grace period for a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeGrace {
     /// The container.
     pub place: Place,
     /// The probe.
     pub probe: Probe,
-    /// In seconds, at least 1.
+    /// The grace period in seconds, at least 1.
     pub seconds: i64,
 }
 
 /// The position of a container in the pod's spec, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In `spec.containers`.
+    /// A container in `spec.containers`.
     Container(usize),
-    /// In `spec.initContainers`, with `restartPolicy: Always`.
+    /// A container in `spec.initContainers` with `restartPolicy: Always`.
     Sidecar(usize),
 }
 
 words! {
-    /// The webhook's decisions about a new pod, by the names that the annotation `headgate.dev/injected`, the log and
-    /// the metrics use.
+    /// The webhook's decisions about a new pod. The annotation `headgate.dev/injected`, the log and the metrics use the
+    /// same names.
     Decision {
         /// The pod got the readiness gate.
         GateAdded = "GateAdded",
         /// The pod already has the readiness gate.
         GatePresent = "GatePresent",
-        /// Containers got a `preStop` that keeps them alive while a load balancer may still send.
+        /// Containers got a `preStop` sleep, so that they keep serving while a load balancer may still send requests.
         HoldAdded = "HoldAdded",
         /// The `sleep` of a container's own `preStop` became longer.
         OwnSleepRaised = "OwnSleepRaised",
-        /// A container did not get a hold, because it has a `preStop` of its own.
+        /// A container did not get a hold, because the container has its own `preStop`.
         OwnPreStop = "OwnPreStop",
         /// The `preStop` of a container runs after the hold.
         OwnPreStopWrapped = "OwnPreStopWrapped",
-        /// The pod asks for a `preStop` after the hold, and that is not possible.
+        /// The pod requests that its `preStop` runs after the hold, but Headgate cannot wrap the `preStop`.
         OwnPreStopNotWrapped = "OwnPreStopNotWrapped",
         /// No container got a hold, because the hold is off.
         HoldOff = "HoldOff",
-        /// The pod is held for less than it needs: an annotation, a flag or another webhook limits its grace period.
+        /// The hold is shorter than required, because an annotation, a flag or another webhook limits the pod's grace
+        /// period.
         HoldShortened = "HoldShortened",
-        /// The pod got no hold, because pods of its owner with a hold were not created. A policy that limits grace
-        /// periods may be the cause.
+        /// The pod got no hold, because pods of the same owner could not be created with a hold. The cause may be a
+        /// policy that limits grace periods.
         HoldRefused = "HoldRefused",
-        /// The pod got nothing: it belongs to a Job, or no binding selects it, nor has for a while.
+        /// The pod did not change, because a Job owns it, or no current or recent binding selects it.
         HoldNotNeeded = "HoldNotNeeded",
-        /// The grace period became longer by the hold.
+        /// Headgate extended the grace period for the hold.
         GraceRaised = "GraceRaised",
-        /// Probes that restart a container got a grace period of their own, so that the restart takes about the same time as
-        /// without a hold.
+        /// Probes that restart a container got their own grace period, so that the hold hardly delays a restart.
         ProbeGraceAdded = "ProbeGraceAdded",
-        /// The pod got nothing, because of its label.
+        /// The pod did not change, because its label excludes it.
         InjectionOff = "InjectionOff",
-        /// The pod got nothing: this Headgate does not manage its namespace.
+        /// The pod did not change, because this Headgate does not manage its namespace.
         NamespaceNotServed = "NamespaceNotServed",
-        /// The pod's bindings were not known: Headgate has not read all objects yet, or the answer took too long.
+        /// Headgate did not know the pod's bindings, because it has not read all objects yet or the answer took too
+        /// long.
         BindingsUnknown = "BindingsUnknown",
     }
 }
 
-/// What is known about a pod's bindings.
+/// Headgate's knowledge of a pod's bindings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     /// This Headgate does not manage the namespace.
     NotServed,
-    /// Not everything was listed yet, or the answer was late.
+    /// Headgate has not completed its initial sync, or the answer was late.
     Unknown {
-        /// Whether this Headgate manages the namespace, if it has read the namespaces.
+        /// Whether this Headgate manages the namespace, if Headgate has already read the namespaces.
         served: bool,
     },
-    /// No binding selects the pod or was ever used by its workload, and no relevant object is new.
+    /// No binding selects the pod or has ever selected a pod of its workload, and no relevant object is new.
     Excluded,
     /// All bindings that select the pod.
     Bound(Vec<Match>),
@@ -285,7 +288,7 @@ impl Known {
 }
 
 impl Container {
-    /// Whether the hook may take less than this many seconds.
+    /// Whether the hook may be shorter than this number of seconds.
     pub fn is_shorter_than(&self, seconds: u32) -> bool {
         match self.pre_stop {
             Hook::None | Hook::Request | Hook::Other => true,
@@ -299,28 +302,28 @@ impl Container {
 pub struct Match {
     /// The name of the target group.
     pub group: Box<str>,
-    /// The port of the pod. `None`: the pod has no port with the name that the binding asks for.
+    /// The port of the pod, or `None` if the pod has no port with the name in the binding.
     pub port: Option<u16>,
     /// The object of the binding.
     pub about: Option<About>,
-    /// What kind of load balancer uses the target group.
+    /// The type of the load balancer that uses the target group.
     pub balancer: LoadBalancerType,
-    /// How long the pods of the binding are held, in seconds. 0: not at all.
+    /// How long the pods of the binding are held, in seconds. 0 means no hold.
     pub hold: u32,
 }
 
-/// What a pod gets.
+/// The changes that the webhook makes to a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Injection {
     /// Whether the readiness gate is added.
     pub gate: bool,
-    /// How many seconds the containers of `held` sleep in their `preStop`.
+    /// How many seconds the containers in `held` sleep in their `preStop`.
     pub seconds: u32,
-    /// The containers that get this `preStop`, including those with a shorter own sleep.
+    /// The containers that get the `preStop` sleep, including containers whose own sleep is shorter.
     pub held: Vec<Place>,
-    /// The containers that lose a `preStop` of an earlier decision.
+    /// The containers from which the webhook removes the `preStop` of an earlier decision.
     pub released: Vec<Place>,
-    /// The containers whose own `preStop` runs after the hold, and the program that runs it.
+    /// The containers whose own `preStop` runs after the hold, each with the program that runs the `preStop`.
     pub wrapped: Vec<(Place, Wrapper)>,
     /// The probes that get a grace period of their own.
     pub probes: Vec<ProbeGrace>,
@@ -330,8 +333,8 @@ pub struct Injection {
     pub annotations: Vec<(&'static str, String)>,
     /// The decisions.
     pub decisions: Vec<Decision>,
-    /// The decisions that the pod's annotation does not contain yet. Each counts once, for any number of calls of the
-    /// webhook.
+    /// The decisions that the pod's annotation does not contain yet. Each decision counts once, even if the API server
+    /// calls the webhook several times.
     pub news: Vec<Decision>,
     /// Warnings for the client that creates the pod.
     pub warnings: Vec<String>,
@@ -340,7 +343,7 @@ pub struct Injection {
 }
 
 impl Injection {
-    /// The pod gets nothing, for this reason.
+    /// Leaves the pod unchanged, for this reason.
     pub fn nothing(decision: Decision) -> Self {
         Self { decisions: vec![decision], news: vec![decision], ..Self::default() }
     }

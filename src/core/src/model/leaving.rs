@@ -1,45 +1,46 @@
-//! The annotations about an eviction that the webhook and the leader write on a pod.
+//! The annotations that the webhook and the leader write on a pod about its eviction.
 //!
-//! A write that timed out may take effect later, and records about an earlier eviction may still exist. Each annotation
-//! therefore contains its time, and a record that is older than the eviction does not belong to it. Clocks may be set
-//! back: an eviction begins after all records that were written without a request ([`Annotations::left_over`]).
+//! A write that timed out may take effect later, and records of an earlier eviction may still exist. Each annotation
+//! therefore contains a time, and Headgate ignores records that are older than the eviction. Because a clock may be set
+//! back, an eviction begins after all left-over records ([`Annotations::left_over`]).
 
 use std::time::Duration;
 
 use crate::model::{cause::Cause, time::WallTime};
 
-/// The annotation that the pod should be evicted: its UID, the time of the first request, and that of the last.
+/// The annotation for a pod that should be evicted: the UID, and the times of the first and last request.
 pub const LEAVING: &str = "headgate.dev/leaving";
-/// The annotation with the reason why the eviction waits: the UID, the time of the decision, and the reason.
+/// The annotation for a waiting eviction: the UID, the time of the decision, and the reason.
 pub const WAITS: &str = "headgate.dev/leaving-waits";
-/// The annotation that AWS has accepted the deregistration: the UID, the time, and how long the load balancer may keep
-/// sending.
+/// The annotation for an accepted deregistration: the UID, the time, and how long the load balancer may keep sending
+/// requests.
 pub const DEREGISTERED_AT: &str = "headgate.dev/deregistered-at";
-/// The annotation that allows the eviction: the UID, the time, and the reason.
+/// The annotation for an allowed eviction: the UID, the time, and the reason.
 pub const MAY_GO: &str = "headgate.dev/may-go";
 
-/// The longest wait that a record may ask for. Anybody who may write on pods could have written the record.
+/// The longest wait that Headgate accepts from a record. Any client with write access to pods could have written the
+/// record.
 pub const CREDIBLE: Duration = Duration::from_secs(3600);
-/// How far a record's time may be ahead of the local clock. Headgate never waits until such a time
-/// ([`Written`](crate::model::Written)), so this is larger than usual clock errors. Records of a replica with a wrong
-/// clock are therefore not removed repeatedly.
+/// How far the time of a record may be ahead of the local clock. Headgate never waits until a recorded time
+/// ([`Written`](crate::model::Written)), so this limit can be larger than usual clock errors. Headgate therefore does
+/// not repeatedly remove the records of a replica with a wrong clock.
 pub const AHEAD: Duration = Duration::from_secs(24 * 3600);
 
-/// The smallest difference between the time of a record and that of an earlier one.
+/// The smallest difference between the times of two successive records.
 pub const STEP: Duration = Duration::from_millis(1);
 
 /// The annotations of this module.
 pub const ALL: [&str; 4] = [LEAVING, WAITS, DEREGISTERED_AT, MAY_GO];
 
-/// The record that a pod should be evicted.
+/// The record of a pod that should be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Whether the hold is long enough. Then the pod need not be deregistered before its eviction, and only its zones
-    /// are checked.
+    /// Whether the hold is long enough. If the hold is long enough, Headgate checks only the zones and does not
+    /// deregister the pod before its eviction.
     pub held: bool,
-    /// Whether the eviction was not requested yet, because only the node will be removed.
+    /// Whether the record exists only because the node will be removed, without an eviction request.
     pub early: bool,
-    /// Since when the pod should be evicted, with or without a request.
+    /// Since when the pod should be evicted, with or without an eviction request.
     pub begun: WallTime,
     /// The time of the first request.
     pub since: WallTime,
@@ -48,17 +49,18 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The record of the first request.
+    /// Creates the record of the first request.
     pub const fn first(now: WallTime) -> Self {
         Self { held: false, early: false, begun: now, since: now, asked: now }
     }
 
-    /// The record without a request.
+    /// Creates a record without an eviction request.
     pub const fn early(now: WallTime) -> Self {
         Self { early: true, ..Self::first(now) }
     }
 
-    /// The same record, dated after the remains of an earlier eviction if their time is plausible ([`AHEAD`]).
+    /// Moves the times of the record past the records of an earlier eviction, if the earlier times are plausible
+    /// ([`AHEAD`]).
     #[must_use]
     pub fn after(mut self, left_over: Option<WallTime>, wall: WallTime) -> Self {
         if let Some(at) = left_over.filter(|at| *at <= wall + AHEAD) {
@@ -70,21 +72,21 @@ impl Asked {
     }
 }
 
-/// The valid annotations of a pod that contain its UID.
+/// The valid annotations on a pod, which contain the pod's UID.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Annotations {
-    /// [`LEAVING`].
+    /// The annotation [`LEAVING`].
     pub asked: Option<Asked>,
-    /// [`WAITS`]: the time of the decision, and the reason.
+    /// The annotation [`WAITS`]: the time of the decision, and the reason.
     pub waits: Option<(WallTime, Cause)>,
-    /// [`DEREGISTERED_AT`]: the time, and how long the load balancer may keep sending.
+    /// The annotation [`DEREGISTERED_AT`]: the time, and how long the load balancer may keep sending requests.
     pub deregistered: Option<(WallTime, Duration)>,
-    /// [`MAY_GO`]: the time, and the reason.
+    /// The annotation [`MAY_GO`]: the time, and the reason.
     pub may_go: Option<(WallTime, Cause)>,
 }
 
 impl Annotations {
-    /// Their joint meaning. `None`: the pod should not be evicted.
+    /// Combines the annotations, or returns `None` if the pod should not be evicted.
     pub fn facts(&self) -> Option<LeavingFacts> {
         let ask = self.asked?;
         let waits = self.waits.filter(|(at, _)| *at >= ask.begun);
@@ -94,15 +96,15 @@ impl Annotations {
         Some(LeavingFacts { ask, waits, deregistered, may_go })
     }
 
-    /// The time of the last record on a pod that should not be evicted. Such records remain if a write takes effect
-    /// after an eviction was undone.
+    /// The time of the last record on a pod that should not be evicted. A record remains if its write takes effect
+    /// after Headgate has undone the eviction.
     pub fn left_over(&self) -> Option<WallTime> {
         let Self { asked: None, waits, deregistered, may_go } = self else { return None };
         let explained = [waits, may_go].into_iter().flatten().map(|(at, _)| *at);
         explained.chain(deregistered.map(|(at, _)| at)).max()
     }
 
-    /// Adds this record.
+    /// Applies a record to the annotations.
     pub const fn write(&mut self, mark: Mark) {
         match mark {
             Mark::Asked(asked) => self.asked = Some(asked),
@@ -116,14 +118,14 @@ impl Annotations {
     }
 }
 
-/// The records on a pod about its eviction that contain its UID.
+/// The records about a pod's eviction that contain the pod's UID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeavingFacts {
-    /// The request. Records from before `begun` belong to an earlier eviction.
+    /// The request. Records with a time before `begun` belong to an earlier eviction.
     pub ask: Asked,
     /// The time of the leader's last decision, and why the eviction waits.
     pub waits: Option<(WallTime, Cause)>,
-    /// When AWS accepted the deregistration, and how long the load balancer may keep sending.
+    /// When AWS accepted the deregistration, and how long the load balancer may keep sending requests.
     pub deregistered: Option<(WallTime, Duration)>,
     /// Why the eviction is allowed.
     pub may_go: Option<Cause>,
@@ -136,12 +138,13 @@ impl LeavingFacts {
         Self { ask, waits: None, deregistered: None, may_go: None }
     }
 
-    /// The record of a repeated request. It differs from the earlier record, for any value of the local clock.
+    /// Returns the record of a repeated request. The record always has another time than the earlier record, even if
+    /// the local clock was set back.
     pub fn again(&self, now: WallTime) -> Asked {
         Asked { asked: now.max(self.ask.asked + STEP), ..self.ask }
     }
 
-    /// The plausible part of the records: none was written long after now, and no load balancer keeps sending forever.
+    /// Returns the plausible records. Headgate ignores times far in the future and implausibly long propagation delays.
     #[must_use]
     pub fn credible(mut self, wall: WallTime) -> Option<Self> {
         let credible = |at: WallTime| at <= wall + AHEAD;
@@ -155,18 +158,18 @@ impl LeavingFacts {
         Some(self)
     }
 
-    /// When AWS had accepted the deregistration of all targets, if the record is plausible.
+    /// When AWS accepted the deregistration of all targets, if the record is plausible.
     pub fn out_at(&self, wall: WallTime) -> Option<WallTime> {
         Some(self.credible(wall)?.deregistered?.0)
     }
 
-    /// Whether the pod is deregistered from its target groups, and remains so.
+    /// Whether the pod is deregistered from its target groups and remains deregistered.
     pub const fn is_out(&self) -> bool {
         self.deregistered.is_some() || (self.may_go.is_some() && !self.was_let_go_by_zone())
     }
 
-    /// Why the eviction is allowed, if it is. A held pod may be evicted when its zones allow it. That does not apply if
-    /// the request cuts the hold short.
+    /// Why the eviction is allowed, or `None` if it is not allowed. If the zones allow the eviction, the permission
+    /// applies only while the hold is long enough for the request.
     pub const fn let_go(&self) -> Option<Cause> {
         if self.was_let_go_by_zone() && !self.ask.held { None } else { self.may_go }
     }
@@ -175,7 +178,7 @@ impl LeavingFacts {
         matches!(self.may_go, Some(cause) if cause.is_of_zones())
     }
 
-    /// Whether this record was written.
+    /// Whether the pod already has this record.
     pub fn shows(&self, mark: Mark) -> bool {
         match mark {
             Mark::Deregistered { at, .. } => self.deregistered.is_some_and(|(written, _)| written >= at),
@@ -185,13 +188,13 @@ impl LeavingFacts {
         }
     }
 
-    /// The same records and this one.
+    /// Returns the records with one more record, or `None` if the record removes all records.
     #[must_use]
     pub fn with(mut self, mark: Mark) -> Option<Self> {
         match mark {
             Mark::Asked(ask) => self.ask = ask,
             Mark::Waits { at, reason } => self.waits = Some((at, reason)),
-            // An earlier permission was not about this.
+            // An earlier permission does not apply to a new deregistration.
             Mark::Deregistered { at, bound } => (self.deregistered, self.may_go) = (Some((at, bound)), None),
             Mark::MayGo { reason, .. } => self.may_go = Some(reason),
             Mark::Undone | Mark::Stays | Mark::Disbelieved => return None,
@@ -203,23 +206,23 @@ impl LeavingFacts {
 /// A record to write on a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// [`LEAVING`].
+    /// A record for [`LEAVING`].
     Asked(Asked),
-    /// [`WAITS`].
+    /// A record for [`WAITS`].
     Waits {
         /// The time of the decision.
         at: WallTime,
         /// Why the eviction waits.
         reason: Cause,
     },
-    /// [`DEREGISTERED_AT`].
+    /// A record for [`DEREGISTERED_AT`].
     Deregistered {
         /// When AWS accepted the deregistration.
         at: WallTime,
-        /// How long the load balancer may keep sending.
+        /// How long the load balancer may keep sending requests.
         bound: Duration,
     },
-    /// [`MAY_GO`].
+    /// A record for [`MAY_GO`].
     MayGo {
         /// The time of the permission.
         at: WallTime,
@@ -230,7 +233,7 @@ pub enum Mark {
     Undone,
     /// Removes all records, because the node remains.
     Stays,
-    /// Removes all records, because they are not plausible.
+    /// Removes all records, because the records are implausible.
     Disbelieved,
 }
 
@@ -279,7 +282,7 @@ mod tests {
                 annotations.write(mark);
             }
             assert_eq!((annotations.facts(), annotations.left_over()), (None, Some(at(latest))));
-            // The local clock was set back, or was not.
+            // The local clock is before, at or after the latest record.
             for wall in [at(50), at(latest), at(1000)] {
                 let asked = Asked::first(wall).after(annotations.left_over(), wall);
                 assert_eq!(asked, Asked::first(wall.max(at(latest) + STEP)));

@@ -1,11 +1,12 @@
-//! The ledger: Headgate's record of which targets of a target group it has registered, and for which pods.
+//! The ledger: Headgate's record of the targets that it registered in a target group, and for which pods.
 //!
-//! There is one small object per target group. It is written **before** a `RegisterTargets` is sent. After a crash at
-//! any time, the next leader therefore knows its own targets. A target that is in the group but not in the ledger is
-//! foreign, and Headgate never touches it. A deregistered target remains in the ledger until no delayed call can
-//! register it again.
+//! Each target group has one small TargetLedger object. Headgate writes the ledger **before** it sends a
+//! `RegisterTargets` call. After a crash at any time, the next leader therefore knows which targets belong to Headgate.
+//! A target that is in the group but not in the ledger is foreign. A deregistered target remains in the ledger until no
+//! delayed call can register it again.
 //!
-//! * **Guarantees.** An unreadable ledger is an error that names the object. It is neither emptied nor overwritten.
+//! * **Guarantees** that an unreadable ledger causes an error with the name of the object. Headgate neither empties nor
+//!   overwrites an unreadable ledger.
 //! * **Assumes** that [`registration`](crate::targets::registration) decides when to read and write a ledger.
 
 use std::{fmt, sync::Arc};
@@ -17,7 +18,7 @@ use crate::model::{
     claims::{Content, Packed},
 };
 
-/// A pod's UID in 8 bytes: the 64 bit FNV-1a hash of its text. A ledger only needs to distinguish the pods of one
+/// The 64-bit FNV-1a hash of a pod's UID. 8 bytes are enough, because a ledger distinguishes only pods with the same
 /// address.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodMark(u64);
@@ -28,18 +29,18 @@ impl PodMark {
         Self(fnv_1a(uid.as_str()))
     }
 
-    /// The stored form, big-endian.
+    /// Returns the stored form in big-endian order.
     pub const fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// Reads the stored form.
+    /// Parses the stored form.
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(u64::from_be_bytes(bytes))
     }
 }
 
-/// The 64 bit FNV-1a hash of a text. It is the same in each process.
+/// The 64-bit FNV-1a hash of a text, which is identical in every process.
 pub fn fnv_1a(text: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
@@ -56,7 +57,7 @@ impl fmt::Debug for PodMark {
 pub struct PackedLedger {
     /// The target group.
     pub group: TargetGroupArn,
-    /// The family of its targets.
+    /// The IP family of the targets.
     pub family: IpFamily,
     /// The claims and the bindings of the group.
     pub content: Packed,
@@ -69,9 +70,9 @@ impl PackedLedger {
     }
 }
 
-/// The name of the object that holds the ledger of `group`. It consists of the group's name in lower case and the ID at
-/// the end of its ARN, at most 49 characters. Two groups never have the same name, even if one is created again under
-/// its old name.
+/// The name of the object with the ledger of `group`: the group's name in lower case and the ID at the end of its ARN.
+/// The name has at most 49 characters. Two groups never share an object name, even if a group is deleted and created
+/// again under the same name.
 pub fn object_name(group: &TargetGroupArn) -> String {
     let id = group.as_str().rsplit('/').next().unwrap_or_default();
     format!("{}-{id}", group.name()).to_ascii_lowercase()
@@ -93,14 +94,14 @@ impl LedgerVersion {
     }
 }
 
-/// A ledger as it was read.
+/// A ledger as read from the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLedger {
-    /// The name of its object: [`object_name`], optionally followed by a dot and the owner.
+    /// The name of the ledger's object: [`object_name`], optionally followed by a dot and the owner.
     pub name: Box<str>,
     /// The version of the object.
     pub version: LedgerVersion,
-    /// The content, or a sentence about what cannot be read.
+    /// The content, or a message that describes why the content is unreadable.
     pub content: Result<PackedLedger, Box<str>>,
 }
 
@@ -123,22 +124,22 @@ impl StoredLedger {
     }
 }
 
-/// A request to the store of the ledgers.
+/// A request to the ledger store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LedgerRequest {
-    /// Reads all ledgers with a consistent read.
+    /// Reads all ledgers with strong consistency.
     LoadAll,
-    /// Reads the ledger of this target group with a consistent read.
+    /// Reads the ledger of this target group with strong consistency.
     Load(TargetGroupArn),
-    /// Writes this ledger. It replaces this version, which the write must carry as `resourceVersion`. `None`: creates
-    /// the ledger.
+    /// Replaces this version of the ledger; the request carries the version as `resourceVersion`. If the version is
+    /// `None`, Headgate creates the ledger.
     Write(Option<LedgerVersion>, PackedLedger),
-    /// Deletes the ledger of this target group in this version only: a precondition of the request.
+    /// Deletes the ledger of this target group if its version has not changed.
     Delete(TargetGroupArn, LedgerVersion),
 }
 
 impl LedgerRequest {
-    /// The verb, as Kubernetes and the metrics name it.
+    /// The verb that Kubernetes and the metrics use.
     pub const fn verb(&self) -> &'static str {
         match self {
             Self::LoadAll => "list",
@@ -198,7 +199,7 @@ mod tests {
 
     #[test]
     fn the_mark_of_a_pod_is_the_fnv_1a_of_its_uid_and_never_changes() {
-        // The test vectors of FNV-1a, 64 bit.
+        // Test vectors of the 64-bit FNV-1a hash.
         assert_eq!(format!("{:?}", mark("")), "cbf29ce484222325");
         assert_eq!(format!("{:?}", mark("foobar")), "85944171f73967e8");
     }

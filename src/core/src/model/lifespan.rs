@@ -1,19 +1,20 @@
-//! What keeps a terminating pod alive.
+//! How `preStop` hooks keep the containers of a terminating pod running.
 
-/// What a container does before it gets SIGTERM.
+/// The behavior of a container before it gets SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PreStop {
-    /// Nothing.
+    /// The container gets SIGTERM immediately.
     None,
-    /// It sleeps for at least this many seconds.
+    /// The container sleeps for at least this many seconds.
     Sleeps(u32),
-    /// The duration is unknown.
+    /// The duration of the container's `preStop` is unknown.
     Unknown,
 }
 
 impl PreStop {
-    /// Reads a command. A command that begins with `sleep` takes that time, also within `sh -c`. A command that
-    /// Headgate's program runs takes at least the program's time.
+    /// Parses the command of a `preStop` hook. For a command that begins with `sleep`, also within `sh -c`, the minimum
+    /// duration is the length of the sleep. For a command under Headgate's program, the minimum duration is the length
+    /// of the program's sleep.
     pub fn of_command(command: &[&str]) -> Self {
         let slept = match command {
             [program, time, ..] if name(program) == HOLD_PROGRAM => seconds(time),
@@ -23,15 +24,15 @@ impl PreStop {
     }
 }
 
-/// The seconds of a command that only sleeps. `u32::MAX`: forever.
+/// How many seconds a command sleeps, if it does nothing else. `u32::MAX` stands for forever.
 pub fn only_sleeps(command: &[&str]) -> Option<u32> {
     slept(command).filter(|slept| slept.is_all).map(|slept| slept.seconds)
 }
 
-/// What is known about a command that sleeps first.
+/// A command that begins with a sleep.
 struct Slept {
     seconds: u32,
-    /// Whether the command does nothing else.
+    /// Whether the command only sleeps.
     is_all: bool,
 }
 
@@ -45,7 +46,7 @@ fn slept(command: &[&str]) -> Option<Slept> {
     }
 }
 
-/// The command without wrappers that only run it.
+/// Returns the command without wrappers such as `env` or `exec`.
 fn without_runners<'a, 'b>(mut command: &'a [&'b str]) -> &'a [&'b str] {
     while let [program, rest @ ..] = command
         && ["env", "busybox", "exec", "command"].contains(&name(program))
@@ -55,7 +56,7 @@ fn without_runners<'a, 'b>(mut command: &'a [&'b str]) -> &'a [&'b str] {
     command
 }
 
-/// The script after the option `-c` of a shell. Other options may precede it or be combined with it (`-lc`).
+/// Returns the script after the option `-c` of a shell. Other options may precede `-c` or be combined with it (`-lc`).
 fn script<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
@@ -73,7 +74,7 @@ fn script<'a>(arguments: &[&'a str]) -> Option<&'a str> {
     None
 }
 
-/// The sleeps at the beginning of a script, until the first command of unknown duration.
+/// Adds up the sleeps at the beginning of a script, up to the first command of unknown duration.
 fn slept_by_script(script: &str) -> Option<Slept> {
     let mut rest = script;
     let mut total = None::<u32>;
@@ -82,7 +83,7 @@ fn slept_by_script(script: &str) -> Option<Slept> {
         let (statement, after) = rest.split_at(at);
         let words: Vec<&str> = statement.split_whitespace().collect();
         let next = ["&&", "||"].into_iter().find_map(|two| after.strip_prefix(two));
-        // A background command takes no time. The reading side of a pipe may take longer.
+        // A background command takes no time. The second command of a pipe may take longer than the first command.
         let is_background = next.is_none() && after.starts_with('&');
         let is_piped = next.is_none() && after.starts_with('|');
         match without_runners(&words) {
@@ -111,8 +112,8 @@ fn sum_of_times(times: &[&str]) -> Option<u32> {
     times.iter().try_fold(0, sum).filter(|_| !times.is_empty())
 }
 
-/// The seconds of a sleep that Headgate has added before the container's own command. For other commands it is unknown
-/// whether the image has a `sleep`.
+/// The length in seconds of a sleep that Headgate has added before the container's own command. Returns `None` for
+/// other commands, because the image might not contain `sleep`.
 pub fn hold_of_command(command: &[&str]) -> Option<u32> {
     let is_wrapped = match command {
         [shell, "-c", _, zero, ..] if is_shell(shell) => *zero == HOLD_PROGRAM,
@@ -125,11 +126,11 @@ pub fn hold_of_command(command: &[&str]) -> Option<u32> {
     }
 }
 
-/// The name of the program that Headgate mounts in a container. It sleeps for the seconds in its first argument, then
-/// runs its other arguments.
+/// The name of the program that Headgate mounts in a container. The program sleeps for the seconds in its first
+/// argument, then runs its other arguments.
 pub const HOLD_PROGRAM: &str = "headgate-hold";
 
-/// Whether the program is a shell with the option `-c`, by its name.
+/// Whether the program name belongs to a shell that supports the option `-c`.
 #[must_use]
 pub fn is_shell(program: &str) -> bool {
     ["sh", "bash", "ash", "dash"].contains(&name(program))
@@ -140,7 +141,8 @@ fn name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// An argument of `sleep` in whole seconds. `u32::MAX`: forever, or longer than any grace period.
+/// Parses an argument of `sleep` into whole seconds. `u32::MAX` stands for forever, or for longer than any grace
+/// period.
 fn seconds(text: &str) -> Option<u32> {
     if matches!(text, "infinity" | "inf") {
         return Some(u32::MAX);
@@ -154,7 +156,7 @@ fn seconds(text: &str) -> Option<u32> {
     };
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     match number.split_once('.') {
-        // A fraction adds less than a second.
+        // The fraction is ignored, because it adds less than one second.
         Some((whole, part)) if worth == 1 && is_digits(part) => whole_seconds(whole, 1),
         Some(_) => None,
         None => whole_seconds(number, worth),
@@ -169,9 +171,9 @@ fn whole_seconds(number: &str, worth: u32) -> Option<u32> {
 /// A container that runs during the whole life of the pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Its name.
+    /// The name of the container.
     pub name: Box<str>,
-    /// What it does before it terminates.
+    /// The container's behavior before it gets SIGTERM.
     pub pre_stop: PreStop,
 }
 

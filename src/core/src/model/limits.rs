@@ -1,141 +1,162 @@
 //! All limits on input.
 //!
-//! Users of a namespace may write objects of up to 1.5 MiB, and Kubernetes hardly limits the content. Adapters apply
-//! these limits when they convert an object to facts, so no tenant can make Headgate slow or large for others. A part
-//! that exceeds a limit is left out and reported as `LimitExceeded`.
+//! Users of a namespace can write objects of up to 1.5 MiB, and Kubernetes hardly limits their content. Adapters apply
+//! the limits when they convert an object to facts, so no tenant can slow Headgate down for other tenants. Headgate
+//! omits a part that exceeds a limit, and reports `LimitExceeded`.
 //!
-//! The limits are far above common sizes. `docs/reference/limits.md` is generated from them.
+//! The limits are far above common sizes. `docs/reference/limits.md` is generated from this module.
 
 use std::fmt;
 
 use super::object::Labels;
 
-/// A limit.
+/// A limit on input.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What is limited, in the plural or as a size: "ports of a Service".
+    /// The limited part, in the plural or as a size: "ports of a Service".
     pub what: &'static str,
-    /// The most that Headgate reads.
+    /// The largest size or count that Headgate accepts.
     pub most: usize,
-    /// "bytes", or empty for a count.
+    /// The unit "bytes", or an empty text for a count.
     pub unit: &'static str,
-    /// What happens to the part that exceeds the limit.
+    /// Headgate's reaction to a part that exceeds the limit.
     pub effect: &'static str,
+    /// The action that the user should take.
+    pub fix: &'static str,
 }
 
-/// The size of a pod's labels, keys and values together. Kubernetes limits each key to 317 bytes and each value to 63,
-/// but not their number.
+/// The size of a pod's labels, including keys and values. Kubernetes limits each key to 317 bytes and each value to 63
+/// bytes, but does not limit the number of labels.
 pub const POD_LABELS: Limit = Limit {
     what: "the labels of a pod",
     most: 16 * 1024,
     unit: " bytes",
-    effect: "Headgate reads none of them, so nothing selects the pod",
+    effect: "Headgate ignores the labels, so no binding selects the pod",
+    fix: "Shorten or remove labels",
 };
 
-/// The size of a selector, keys and values together.
+/// The size of a selector, including keys and values.
 pub const SELECTOR: Limit = Limit {
     what: "the selector of a Service or TargetBinding",
     most: 16 * 1024,
     unit: " bytes",
-    effect: "Headgate does not read it; the previous selector remains in force",
+    effect: "The previous selector remains in force",
+    fix: "Shorten the selector",
 };
 
-/// Named ports of the containers of a pod.
+/// The number of named container ports of a pod.
 pub const POD_PORTS: Limit = Limit {
     what: "named ports of a pod",
     most: 256,
     unit: "",
-    effect: "Headgate does not read the ones after them",
+    effect: "Headgate ignores named ports beyond the limit",
+    fix: "Remove named ports from the pod",
 };
 
-/// Ports of a Service. A load balancer has at most 100 listeners.
+/// The number of ports of a Service. A load balancer has at most 100 listeners.
 pub const SERVICE_PORTS: Limit = Limit {
     what: "ports of a Service",
     most: 256,
     unit: "",
-    effect: "Headgate does not read the ones after them",
+    effect: "Headgate ignores ports beyond the limit",
+    fix: "Remove ports from the Service",
 };
 
-/// The annotation `headgate.dev/target-groups`: room for [`PARTS`] ARNs.
+/// The size of the annotation `headgate.dev/target-groups`, which is enough for [`PARTS`] ARNs.
 pub const TARGET_GROUPS: Limit = Limit {
     what: "headgate.dev/target-groups",
     most: 64 * 1024,
     unit: " bytes",
-    effect: "Headgate does not read it; the previous value remains in force",
+    effect: "The previous value remains in force",
+    fix: "Shorten the annotation",
 };
 
-/// Parts of that annotation. A Service may have hundreds of ports, but each part names a target group that Headgate
-/// reads and keeps.
+/// The number of parts in the annotation `headgate.dev/target-groups`. A Service may have hundreds of ports, but
+/// Headgate reads and stores a target group for each part.
 pub const PARTS: Limit = Limit {
     what: "parts of headgate.dev/target-groups",
     most: 200,
     unit: "",
-    effect: "Headgate does not read the ones after them",
+    effect: "Headgate ignores parts beyond the limit",
+    fix: "Remove parts of the annotation",
 };
 
-/// The annotation `headgate.dev/expected-bindings` of a pod: 200 target groups with the longest name.
+/// The size of the pod annotation `headgate.dev/expected-bindings`, which is enough for 200 target groups with the
+/// longest name.
 pub const EXPECTED: Limit = Limit {
     what: "headgate.dev/expected-bindings",
     most: 8 * 1024,
     unit: " bytes",
-    effect: "Headgate ignores it",
+    effect: "Headgate ignores the annotation",
+    fix: "Shorten the annotation",
 };
 
-/// Bindings in force in one namespace. Each pod event is compared with all bindings of its namespace.
+/// The number of active bindings in one namespace. Headgate compares each pod event with all bindings of the pod's
+/// namespace.
 pub const BINDINGS: Limit = Limit {
     what: "bindings in a namespace",
     most: 1000,
     unit: "",
-    effect: "No binding is added before others have ended",
+    effect: "Headgate adds a binding only after another binding was removed",
+    fix: "Remove bindings from the namespace",
 };
 
-/// Target groups that the objects of one namespace name. Each is looked up, and repeatedly if it does not exist.
+/// The number of target groups that the objects of one namespace name. Headgate looks up each target group, repeatedly
+/// if the target group does not exist.
 pub const NAMES: Limit = Limit {
     what: "target groups that a namespace names",
     most: 1000,
     unit: "",
-    effect: "Headgate looks up no further ones",
+    effect: "Headgate does not look up target groups beyond the limit",
+    fix: "Name fewer target groups",
 };
 
-/// Problems of one object with the same reason: a Service may have 200 invalid parts.
+/// The number of problems of one object with the same reason. A Service may have 200 invalid parts.
 pub const PROBLEMS: Limit = Limit {
     what: "problems of an object with the same reason",
     most: 20,
     unit: "",
-    effect: "Headgate only counts further ones",
+    effect: "Headgate only counts problems beyond the limit",
+    fix: "Fix the reported problems",
 };
 
-/// Workloads of one namespace that are remembered for an hour after their last pod.
+/// The number of workloads without pods in one namespace. Headgate keeps the record of a workload for one hour after
+/// its last pod.
 pub const WORKLOADS: Limit = Limit {
     what: "workloads of a namespace without pods",
     most: 1000,
     unit: "",
-    effect: "Headgate forgets the one that ended first",
+    effect: "Headgate drops the record of the workload whose last pod was deleted first",
+    fix: "Use fewer workloads",
 };
 
-/// The pod template of an IngressDaemonSet, as JSON. Headgate keeps each of its revisions.
+/// The size of the pod template of an IngressDaemonSet, as JSON. Headgate keeps every revision of the template.
 pub const TEMPLATE: Limit = Limit {
     what: "the template of an IngressDaemonSet",
     most: 64 * 1024,
     unit: " bytes",
     effect: "Headgate leaves the set unchanged; its pods keep running",
+    fix: "Shorten the template",
 };
 
-/// The conditions for the nodes of an IngressDaemonSet: labels of `nodeSelector`, terms, expressions and values of
-/// the required node affinity, and tolerations. All of them are compared with each node.
+/// The number of placement conditions of an IngressDaemonSet: labels of `nodeSelector`, tolerations, and terms,
+/// expressions and values of the required node affinity. Headgate compares all conditions with each node.
 pub const PLACEMENT: Limit = Limit {
     what: "node labels, terms, expressions, values and tolerations of an IngressDaemonSet",
     most: 1000,
     unit: "",
-    effect: "Headgate leaves the set unchanged; its pods keep running",
+    effect: "Headgate leaves the set unchanged",
+    fix: "Simplify the placement",
 };
 
-/// The selector of a PodDisruptionBudget, which is compared with the pods of each IngressDaemonSet in its namespace.
+/// The size of a PodDisruptionBudget's selector. Headgate compares the selector with the pods of each IngressDaemonSet
+/// in the namespace.
 pub const BUDGET_SELECTOR: Limit = Limit {
     what: "the selector of a PodDisruptionBudget",
     most: 16 * 1024,
     unit: " bytes",
-    effect: "Headgate assumes that the budget selects no pod of an IngressDaemonSet",
+    effect: "Headgate assumes that the budget selects no IngressDaemonSet pod",
+    fix: "Shorten the selector",
 };
 
 /// All limits, for the docs.
@@ -167,16 +188,14 @@ pub struct Excess {
 
 impl fmt::Display for Excess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Limit { what, most, unit, effect } = self.limit;
-        let (first, rest) = what.split_at_checked(1).unwrap_or((what, ""));
-        let what =
-            if what.starts_with("headgate.dev/") { (*what).to_owned() } else { first.to_uppercase() + rest };
-        write!(f, "{what}: {}{unit} exceed the limit of {most}{unit}. {effect}. Reduce them.", self.found)
+        let Limit { what, most, unit, effect, fix } = self.limit;
+        let size = if unit.is_empty() { "number" } else { "size" };
+        write!(f, "The {size} of {what} is {}{unit}; the limit is {most}{unit}. {effect}. {fix}.", self.found)
     }
 }
 
 impl Limit {
-    /// Checks a size or count. `None`: it is within the limit.
+    /// Checks a size or count. `None`: the value is within the limit.
     pub fn excess(&'static self, found: usize) -> Option<Excess> {
         (found > self.most).then_some(Excess { limit: self, found })
     }
@@ -184,7 +203,7 @@ impl Limit {
     /// Reads labels or a selector.
     ///
     /// # Errors
-    /// They are too large. Contains the size.
+    /// The labels or the selector are too large; the error contains the size.
     pub fn labels<K: AsRef<str>, V: AsRef<str>>(
         &'static self,
         pairs: impl IntoIterator<Item = (K, V)>,
@@ -197,12 +216,12 @@ impl Limit {
     /// Reads a text.
     ///
     /// # Errors
-    /// The text is too long. Contains the length.
+    /// The text is too long; the error contains the length.
     pub fn text(&'static self, text: &str) -> Result<Box<str>, Excess> {
         self.excess(text.len()).map_or_else(|| Ok(text.into()), Err)
     }
 
-    /// Reads a list up to the limit. Also returns the excess, if any.
+    /// Reads a list up to the limit, and returns the excess, if any.
     pub fn list<T>(&'static self, all: impl IntoIterator<Item = T>) -> (Vec<T>, Option<Excess>) {
         let mut all = all.into_iter();
         let read: Vec<T> = all.by_ref().take(self.most).collect();
@@ -225,8 +244,8 @@ mod tests {
         let excess = labels(POD_LABELS.most - 5).unwrap_err();
         assert_eq!(
             excess.to_string(),
-            "The labels of a pod: 16385 bytes exceed the limit of 16384 bytes. Headgate reads none of them, so nothing \
-             selects the pod. Reduce them."
+            "The size of the labels of a pod is 16385 bytes; the limit is 16384 bytes. Headgate ignores the labels, so no \
+             binding selects the pod. Shorten or remove labels."
         );
         assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most)).is_ok());
         assert!(TARGET_GROUPS.text(&"x".repeat(TARGET_GROUPS.most + 1)).is_err());

@@ -1,9 +1,10 @@
-//! The kinds of load balancers.
+//! The types of load balancers.
 
-/// The kind of load balancer that sends to the targets of a group.
+/// The type of the load balancer that sends requests to the targets of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadBalancerType {
-    /// A Network Load Balancer, which takes longer to stop sending. Unknown kinds count as this one.
+    /// A Network Load Balancer, which takes longer to stop sending requests. An unknown type counts as a Network Load
+    /// Balancer.
     #[default]
     Network,
     /// An Application Load Balancer.
@@ -11,7 +12,7 @@ pub enum LoadBalancerType {
 }
 
 impl LoadBalancerType {
-    /// The kind that uses a target group of this protocol.
+    /// The type of the load balancer that can use a target group with this protocol.
     pub fn of(protocol: &str) -> Self {
         match protocol {
             "HTTP" | "HTTPS" => Self::Application,

@@ -1,4 +1,5 @@
-//! Facts and terms: what the core knows, and the names of things. This module uses no other module of the crate.
+//! The facts that the core uses, and the names of states and causes. The module `model` uses no other module of the
+//! crate.
 
 pub mod account;
 pub mod binding;

@@ -1,39 +1,39 @@
-//! What Headgate needs to know about a node.
+//! The properties of a node that Headgate uses.
 
 use std::sync::Arc;
 
 use super::{object::Uid, time::WallTime};
 
-/// The annotation on a Node that will be removed: since when no load balancer sends to a pod there.
+/// The annotation on a Node that will be removed: the time since which no load balancer sends requests to its pods.
 pub const DETACHED_AT: &str = "headgate.dev/detached-at";
 
-/// One node as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is an independent fact
+/// The last known state of a node.
+#[allow(clippy::struct_excessive_bools)] // each field is an independent fact
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeFacts {
-    /// Its name.
+    /// The name of the node.
     pub name: Arc<str>,
-    /// The UID, because a later node may have the same name.
+    /// The UID, which distinguishes the node from a later node with the same name.
     pub uid: Uid,
     /// `metadata.creationTimestamp` in seconds since 1970.
     pub created: i64,
     /// The label `topology.kubernetes.io/zone`.
     pub zone: Option<Arc<str>>,
-    /// Whether it accepts new pods: it is not cordoned, and has no taint that excludes pods in general.
+    /// Whether the node accepts new pods: it is not cordoned, and has no taint that excludes pods in general.
     pub takes_pods: bool,
-    /// The keys of its taints. Values and effects do not matter.
+    /// The keys of the node's taints, without values and effects.
     pub taints: Vec<Box<str>>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
-    /// Whether its condition `Ready` is missing or not true.
+    /// Whether the node's condition `Ready` is missing or not true.
     pub not_ready: bool,
-    /// Whether its kubelet is shutting down.
+    /// Whether the node's kubelet is shutting down.
     pub shuts_down: bool,
-    /// Whether it has the annotation [`DETACHED_AT`].
+    /// Whether the node has the annotation [`DETACHED_AT`].
     pub detached: bool,
 }
 
-/// Whether the pods of a node can still run there.
+/// Whether pods can still run on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// The node is ready.
@@ -51,6 +51,6 @@ pub struct DetachedWrite {
     pub node: Arc<str>,
     /// The UID of the node.
     pub uid: Uid,
-    /// The value of [`DETACHED_AT`]. `None`: removes the annotation.
+    /// The value of [`DETACHED_AT`], or `None` to remove the annotation.
     pub at: Option<WallTime>,
 }

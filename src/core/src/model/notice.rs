@@ -1,4 +1,4 @@
-//! Reports to users as Events. Each is emitted once, until it changes.
+//! Reports to users as Events. Headgate emits each report once, and again only after the report has changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +13,7 @@ use super::{
 /// The maximum length of an Event without a link, in characters.
 pub const LONGEST: usize = 200;
 
-/// The object an Event is about.
+/// The object that an Event is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum About {
     /// A Service.
@@ -28,21 +28,21 @@ pub enum About {
     IngressDaemonSet(ObjectKey, Uid),
 }
 
-/// An Event. It is a Warning, or Normal if its reason is good news.
+/// An Event, of type Normal for a positive reason and of type Warning for any other reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// The object.
     pub about: About,
-    /// The reason word.
+    /// The reason.
     pub reason: Reason,
-    /// The problem, and what to do. At most [`LONGEST`] characters.
+    /// The problem and the remedy, in at most [`LONGEST`] characters.
     pub note: String,
 }
 
-/// Remembers the reports about a subject. The same problem is reported once, and again only after it has ended or
-/// changed.
+/// The reports that were already emitted for each subject. Headgate reports a problem again only after the problem was
+/// resolved or has changed.
 ///
-/// Any ordered type can be a subject. Its owner reports all its problems at once.
+/// Any ordered type can be a subject. The owner of a subject reports all problems of the subject in one call.
 #[derive(Clone, Debug)]
 pub struct Notices<S> {
     said: BTreeMap<S, BTreeSet<(Reason, String)>>,
@@ -55,7 +55,7 @@ impl<S> Default for Notices<S> {
 }
 
 impl<S: Ord + Clone> Notices<S> {
-    /// Replaces the present problems of `subject`. Returns those that were not reported yet.
+    /// Replaces the current problems of `subject`, and returns the problems that were not reported yet.
     pub fn set(
         &mut self,
         subject: &S,

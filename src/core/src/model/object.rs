@@ -2,7 +2,8 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
-/// The namespace and name of an object. Two objects that had the same name at different times differ by their [`Uid`].
+/// The namespace and name of an object. Two objects that had the same name at different times have different UIDs
+/// ([`Uid`]).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
     /// The namespace.
@@ -12,13 +13,13 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// The key of `namespace`/`name`.
+    /// Creates the key for `namespace`/`name`.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 }
 
-/// The entries of a namespace.
+/// Iterates over the entries of a namespace.
 pub fn within<'a, T>(
     all: &'a BTreeMap<ObjectKey, T>,
     namespace: &str,
@@ -33,7 +34,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// `metadata.uid`. Everything that Headgate remembers about a pod belongs to its UID, never to its name or IP.
+/// `metadata.uid`. Headgate tracks pods by UID, never by name or IP.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid(Arc<str>);
 
@@ -55,17 +56,18 @@ impl fmt::Display for Uid {
     }
 }
 
-/// Labels or a selector: pairs sorted by their keys, each key once.
+/// Labels or a selector, as pairs that are sorted by key and have unique keys.
 ///
-/// The type is one string, `key NUL value NUL` for each pair. A cluster may have 100,000 pods, and separate strings
-/// would take most of their memory. Pods of one owner share the string, see [`Shared`](crate::model::shared::Shared).
+/// One string contains all pairs, in the form `key NUL value NUL`. In a cluster with 100,000 pods, separate strings
+/// would take most of the memory for pods. Pods of one owner share the string (see
+/// [`Shared`](crate::model::shared::Shared)).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<str>);
 
-/// No key or value that the API server accepts contains this character.
+/// The API server accepts no key or value that contains this character.
 const END: char = '\0';
 
-/// Invalid values must not be read as two labels, nor as none.
+/// Replaces NUL in a text, so that an invalid value still counts as one label.
 fn printed(text: &str) -> Cow<'_, str> {
     if text.contains(END) { text.replace(END, "\u{fffd}").into() } else { text.into() }
 }
@@ -81,11 +83,11 @@ impl Labels {
         self.pairs().find(|(own, _)| *own == key).map(|(_, value)| value)
     }
 
-    /// Whether every pair of `self`, read as the selector of a Service, is among `labels`.
+    /// Whether `self`, as the selector of a Service, selects `labels`.
     ///
-    /// An empty selector selects nothing: Kubernetes manages no endpoints for a Service without one.
+    /// An empty selector selects nothing, because Kubernetes manages no endpoints for a Service without a selector.
     ///
-    /// Both are sorted, so one pass is enough, even if a tenant writes ten thousand pairs into each.
+    /// The pairs are sorted, so one pass is enough, even if a tenant writes ten thousand labels.
     pub fn selects(&self, labels: &Self) -> bool {
         self.compare(labels, || ())
     }

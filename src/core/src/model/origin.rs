@@ -1,10 +1,10 @@
-//! The object that makes a binding.
+//! The object that defines a binding.
 
 use std::fmt;
 
 use crate::model::object::ObjectKey;
 
-/// The object that makes a binding.
+/// The object that defines a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Origin {
     /// The annotation of a Service.

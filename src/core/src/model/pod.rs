@@ -1,4 +1,4 @@
-//! What Headgate needs to know about a pod, and nothing else.
+//! The properties of a pod that Headgate uses.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -28,7 +28,7 @@ words! {
 }
 
 impl Protocol {
-    /// The protocol with this name. If the name is absent or unknown, TCP: the default of the API.
+    /// Returns the protocol with this name. An absent or unknown name means TCP, the default of the Kubernetes API.
     pub fn parse(text: Option<&str>) -> Self {
         text.and_then(Self::of_word).unwrap_or(Self::Tcp)
     }
@@ -61,23 +61,23 @@ pub struct Ending {
     pub grace: u32,
 }
 
-/// The tools that skip a pod when they drain its node. Such a pod gets no signal before the machine is shut down.
-#[allow(clippy::struct_excessive_bools)] // each is a drain tool
+/// The drain tools that skip a pod. A skipped pod gets no signal before the machine shuts down.
+#[allow(clippy::struct_excessive_bools)] // each field is a drain tool
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedOver {
-    /// All tools skip it: it belongs to a DaemonSet, or is a static pod.
+    /// All tools skip the pod, because it belongs to a DaemonSet or is a static pod.
     pub by_all: bool,
-    /// Karpenter skips it: the pod tolerates the taint of nodes that Karpenter disrupts.
+    /// Karpenter skips the pod, because the pod tolerates the taint of nodes that Karpenter disrupts.
     pub by_karpenter: bool,
-    /// Cluster API skips it: the kind of its owner is DaemonSet, in any API group.
+    /// Cluster API skips the pod, because its owner has the kind DaemonSet in any API group.
     pub by_cluster_api: bool,
-    /// The cluster-autoscaler evicts it, but does not wait for it: the pod has the annotation that makes it count as a
-    /// DaemonSet pod.
+    /// The cluster-autoscaler evicts the pod without waiting for it to terminate. An annotation makes the pod count as
+    /// a DaemonSet pod.
     pub by_cluster_autoscaler: bool,
 }
 
 impl PassedOver {
-    /// Whether the tools that drain a node with this sign skip the pod.
+    /// Whether the tools that drain a node with this signal skip the pod.
     pub const fn on(self, signal: &Signal) -> bool {
         let by_drainer = match signal.drainer {
             Drainer::Karpenter => self.by_karpenter,
@@ -89,8 +89,8 @@ impl PassedOver {
     }
 }
 
-/// One pod as last seen.
-#[allow(clippy::struct_excessive_bools)] // each is an independent property
+/// The last known state of a pod.
+#[allow(clippy::struct_excessive_bools)] // each field is an independent property
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// The namespace and name.
@@ -101,39 +101,41 @@ pub struct PodFacts {
     pub labels: Labels,
     /// `metadata.creationTimestamp` in seconds since 1970.
     pub created: i64,
-    /// `metadata.deletionTimestamp` is set: the pod will terminate, and nothing can cancel that.
+    /// Whether `metadata.deletionTimestamp` is set. Nothing can cancel the termination of a pod.
     pub terminating: bool,
-    /// `status.phase` is `Succeeded` or `Failed`. The status of such a pod still shows its IP, which another pod may
-    /// already have.
+    /// Whether `status.phase` is `Succeeded` or `Failed`. The status of a finished pod still contains the pod's IP,
+    /// which another pod may already have.
     pub finished: bool,
-    /// Whether it is terminating and none of its containers runs. The object may remain for some time.
+    /// Whether the pod is terminating and none of its containers runs. The pod object may remain for some time.
     pub stopped: bool,
-    /// Whether its status shows that its sandbox exists, so that the address is its own. This is the condition
-    /// `PodReadyToStartContainers`. Before Kubernetes 1.29, which does not write it, it is whether a container runs.
+    /// Whether the pod's sandbox exists, so that the address belongs to the pod. Headgate reads the condition
+    /// `PodReadyToStartContainers`. Kubernetes before 1.29 does not write this condition, so Headgate checks whether a
+    /// container runs.
     pub has_sandbox: bool,
-    /// `spec.hostNetwork`: the pod shares its IP with its node.
+    /// `spec.hostNetwork`: whether the pod shares the IP of its node.
     pub host_network: bool,
-    /// The readiness in its status.
+    /// The readiness in the pod's status.
     pub readiness: Readiness,
-    /// Headgate's readiness gate, if the pod has it. Boxed, because most pods have none.
+    /// Headgate's readiness gate, if the pod has one. The gate is boxed, because most pods have no gate.
     pub gate: Option<Box<GateFacts>>,
-    /// The UID of its controlling owner.
+    /// The UID of the pod's controlling owner.
     pub owner: Option<Uid>,
-    /// Its annotation `headgate.dev/hold`, if it is valid.
+    /// The pod's annotation `headgate.dev/hold`, if its value is valid.
     pub hold: Option<Hold>,
-    /// `spec.nodeName`, once it was scheduled.
+    /// `spec.nodeName`, which is set after the pod was scheduled.
     pub node: Option<Arc<str>>,
     /// The tools that skip the pod when they drain its node.
     pub passed_over: PassedOver,
-    /// Whether it is being evicted, which means that its node is being drained.
+    /// Whether the pod is being evicted, which shows that its node is being drained.
     pub is_evicted: bool,
-    /// How it terminates.
+    /// How the pod terminates.
     pub ending: Ending,
-    /// The records on it about its eviction. Boxed, because hardly any pod has them.
+    /// The records on the pod about its eviction. The records are boxed, because few pods have records about an
+    /// eviction.
     pub leaving: Option<Box<LeavingFacts>>,
     /// When the last record of an earlier eviction was written, if the pod should not be evicted.
     pub left_over: Option<WallTime>,
-    /// `status.podIPs`, the primary one first. Empty until a container runs.
+    /// `status.podIPs`, with the primary IP first. The list of IPs is empty until a container runs.
     pub ips: Vec<IpAddr>,
     /// The named ports.
     pub ports: Arc<[NamedPort]>,
@@ -142,7 +144,7 @@ pub struct PodFacts {
 }
 
 impl PodFacts {
-    /// Why the pod is never a target again, if so.
+    /// Why the pod can never be a target again, or `None` if it can.
     pub fn goes(&self) -> Option<Cause> {
         match self {
             pod if pod.terminating => Some(Cause::PodTerminating),
@@ -151,7 +153,7 @@ impl PodFacts {
         }
     }
 
-    /// Whether no process in it answers any more.
+    /// Whether no process in the pod answers requests any more.
     pub const fn has_ended(&self) -> bool {
         self.finished || self.stopped
     }
@@ -164,8 +166,8 @@ impl PodFacts {
 
     /// The number of the pod's port with this `name`.
     ///
-    /// The same name may stand for different numbers in different pods of one Service. Users change a port in a rollout
-    /// that way.
+    /// The same port name may have different numbers in different pods of one Service, for example during a rollout
+    /// that changes the port.
     pub fn port_named(&self, name: &str, protocol: Protocol) -> Option<u16> {
         NamedPort::find(&self.ports, name, protocol)
     }

@@ -1,6 +1,6 @@
-//! How a Service asks for the registration of its pods: the annotations next to `headgate.dev/target-groups`.
+//! The annotations of a Service next to `headgate.dev/target-groups`, which control the registration of its pods.
 //!
-//! An invalid value is reported, and the last valid value remains in force.
+//! Headgate reports an invalid value and keeps the last valid value.
 
 use std::fmt;
 
@@ -16,13 +16,13 @@ pub const WHEN_NOT_READY: &str = "headgate.dev/when-not-ready";
 pub const OWNERSHIP: &str = "headgate.dev/ownership";
 /// The annotation that pauses all changes.
 pub const PAUSED: &str = "headgate.dev/paused";
-/// The annotation for how long terminating pods are held. Also for pods.
+/// The annotation for the hold of terminating pods, on a Service or a pod.
 pub const HOLD: &str = "headgate.dev/hold";
 
-/// The annotation for the readiness gate while no listener uses the target group.
+/// The annotation that controls the readiness gate while no listener uses the target group.
 pub const GATE_WHEN_UNUSED: &str = "headgate.dev/gate-when-unused";
 
-/// The annotation for the healthy targets that a zone should keep during evictions.
+/// The annotation for the number of healthy targets that a zone should keep during evictions.
 pub const MIN_HEALTHY_PER_ZONE: &str = "headgate.dev/min-healthy-per-zone";
 
 /// The annotations of this module.
@@ -43,22 +43,23 @@ words! {
     /// When a pod is registered.
     #[derive(Default)]
     RegisterWhen {
-        /// As soon as it has an IP. The load balancer's health check decides when it sends requests.
+        /// Headgate registers the pod as soon as it has an IP. The load balancer sends requests after the pod has
+        /// passed its health checks.
         #[default]
         Ip = "ip",
-        /// When its containers are ready.
+        /// Headgate registers the pod when its containers are ready.
         ContainersReady = "containers-ready",
-        /// When its containers are ready and every readiness gate except Headgate's is true.
+        /// Headgate registers the pod when its containers are ready and every readiness gate except Headgate's is true.
         Ready = "ready",
-        /// The best time for the kind of load balancer. Behind an NLB, that is as soon as the pod has an IP, because
-        /// its checks of a new target take long in any case. Behind an ALB, it is when the containers are ready,
-        /// because a target that fails its first check becomes healthy late.
+        /// The best time for the type of load balancer. Behind an NLB, Headgate registers a pod when it has an IP,
+        /// because an NLB always takes a long time to check a new target. Behind an ALB, Headgate waits for ready
+        /// containers, because a target that fails its first check becomes healthy late.
         Auto = "auto",
     }
 }
 
 impl RegisterWhen {
-    /// The effective value behind this kind of load balancer.
+    /// The effective value for this type of load balancer.
     #[must_use]
     pub const fn behind(self, balancer: LoadBalancerType) -> Self {
         match (self, balancer) {
@@ -70,55 +71,55 @@ impl RegisterWhen {
 }
 
 words! {
-    /// What happens to a registered pod that is no longer ready.
+    /// How Headgate treats a registered pod that is no longer ready.
     #[derive(Default)]
     WhenNotReady {
-        /// It remains registered: the load balancer's health check decides.
+        /// The pod remains registered, and the load balancer relies on its health checks.
         #[default]
         Keep = "keep",
-        /// It is deregistered after it has not been ready for a while, and registered again when it is ready.
+        /// Headgate deregisters a pod that remains unready for a while, and registers the pod again when it is ready.
         Deregister = "deregister",
     }
 }
 
 words! {
-    /// What happens to foreign targets.
+    /// How Headgate treats foreign targets.
     #[derive(Default)]
     Ownership {
-        /// They remain: Headgate removes only what it registered.
+        /// Foreign targets remain, because Headgate removes only targets that it registered.
         #[default]
         Shared = "shared",
-        /// They are removed: only Headgate uses the target group.
+        /// Headgate removes foreign targets, because only Headgate uses the target group.
         Exclusive = "exclusive",
     }
 }
 
 words! {
-    /// What the readiness gate does while no listener uses the target group.
+    /// The behavior of the readiness gate while no listener uses the target group.
     #[derive(Default)]
     GateWhenUnused {
-        /// It opens. No load balancer sends there, so no request is dropped.
+        /// The gate opens. Without a listener, no load balancer sends requests to the pod, so no request is dropped.
         #[default]
         Open = "open",
-        /// It remains closed, because the target group will be used soon.
+        /// The gate remains closed, because the target group will be used soon.
         Wait = "wait",
     }
 }
 
-/// The settings in force for a Service.
+/// The active settings of a Service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// When a pod is registered.
     pub register_when: RegisterWhen,
-    /// What happens to a registered pod that is no longer ready.
+    /// How Headgate treats a registered pod that is no longer ready.
     pub when_not_ready: WhenNotReady,
-    /// What happens to foreign targets.
+    /// How Headgate treats foreign targets.
     pub ownership: Ownership,
-    /// Whether Headgate makes no changes and only reports what it would do.
+    /// Whether Headgate only reports the changes that it would make.
     pub paused: bool,
     /// How long new pods are held when they terminate.
     pub hold: Hold,
-    /// What the readiness gate does while no listener uses the target group.
+    /// The behavior of the readiness gate while no listener uses the target group.
     pub gate_when_unused: GateWhenUnused,
     /// How many healthy targets a zone should keep when pods are evicted.
     pub min_healthy_per_zone: MinHealthy,
@@ -135,8 +136,8 @@ pub struct BadValue {
 }
 
 impl Policy {
-    /// Reads the annotations. For invalid values, keeps those of `before` and returns an error. An absent annotation
-    /// means the default.
+    /// Reads the annotations. For each invalid value, returns an error and keeps the value from `before`. An absent
+    /// annotation means the default value.
     pub fn read(texts: &Texts, before: Self) -> (Self, Vec<BadValue>) {
         let mut reader = Reader { texts, bad: Vec::new() };
         let policy = Self {
@@ -205,14 +206,14 @@ impl Reader<'_> {
     }
 }
 
-/// The original texts of those annotations of [`ALL`] that exist.
+/// The original values of the existing annotations in [`ALL`].
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Texts {
     known: Vec<(&'static str, Box<str>)>,
     unknown: Vec<Box<str>>,
 }
 
-/// Headgate remembers at most this many unknown annotations.
+/// The maximum number of unknown annotations that Headgate stores.
 const UNKNOWN: usize = 8;
 
 impl Texts {
@@ -229,7 +230,7 @@ impl Texts {
         }
     }
 
-    /// Forgets all unknown annotations.
+    /// Removes all unknown annotations.
     pub fn forget_unknown(&mut self) {
         self.unknown.clear();
     }
@@ -239,7 +240,7 @@ impl Texts {
         self.known.iter().find(|(name, _)| *name == annotation).map(|(_, value)| value.as_ref())
     }
 
-    /// Sets an annotation of [`ALL`]. Ignores any other.
+    /// Sets an annotation if [`ALL`] contains its name.
     pub fn set(&mut self, annotation: &str, value: &str) {
         self.remove(annotation);
         if let Some(name) = ALL.into_iter().find(|name| *name == annotation) {

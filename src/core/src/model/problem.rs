@@ -1,27 +1,27 @@
-//! Problems of an object that makes bindings: a reason and a sentence.
+//! Problems of an object that defines bindings, each with a reason and a message.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{limits::PROBLEMS, reason::Reason};
 
-/// A problem with what an object asks for.
+/// A problem in the configuration of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The ports whose bindings have the problem. `None`: all ports of the object.
+    /// The ports whose bindings have the problem, or `None` for all ports of the object.
     pub ports: Option<Vec<Arc<str>>>,
-    /// The reason word.
+    /// The reason.
     pub reason: Reason,
-    /// The problem, and what to do.
+    /// The problem and the remedy.
     pub said: String,
 }
 
 impl Problem {
-    /// A problem of the whole object.
+    /// Creates a problem of the whole object.
     pub fn of_all(reason: Reason, said: String) -> Self {
         Self { ports: None, reason, said }
     }
 
-    /// A problem of some ports. Empty: a problem of the text, which affects no binding in force.
+    /// Creates a problem of some ports. Without ports, the problem concerns only the text and no active binding.
     pub fn of_ports(ports: impl IntoIterator<Item = Arc<str>>, reason: Reason, said: String) -> Self {
         Self { ports: Some(ports.into_iter().collect()), reason, said }
     }
@@ -32,7 +32,7 @@ impl Problem {
     }
 }
 
-/// The first [`PROBLEMS`] problems of each reason, and the number of others.
+/// Keeps the first [`PROBLEMS`] problems of each reason, and only counts further problems.
 pub fn bounded(problems: Vec<Problem>) -> Vec<Problem> {
     let mut counts: BTreeMap<Reason, usize> = BTreeMap::new();
     let mut kept: Vec<Problem> = Vec::new();

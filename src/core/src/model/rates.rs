@@ -1,4 +1,4 @@
-//! How many calls per second Headgate may send to an AWS account, and the identity of that account.
+//! The rate limits for calls to an AWS account, and the identity of the account.
 
 use super::{Moment, TargetGroupArn};
 
@@ -6,40 +6,41 @@ use super::{Moment, TargetGroupArn};
 /// (kubernetes/kubernetes#101592).
 pub const MAX_TARGETS_PER_CALL: usize = 100;
 
-/// A kind of call, with a token bucket of its own.
+/// A kind of call with its own token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lane {
     /// `DeregisterTargets`.
     Removal,
     /// `RegisterTargets`.
     Addition,
-    /// `RegisterTargets` of targets that AWS has rejected, or will probably reject.
+    /// `RegisterTargets` for targets that AWS has rejected or will probably reject.
     Retry,
     /// `DescribeTargetGroups`.
     LookUp,
-    /// `DescribeTargetHealth` that a gate, a finished call or a new leader waits for.
+    /// A `DescribeTargetHealth` call that a readiness gate, a finished call or a new leader waits for.
     AwaitedRead,
-    /// Any other due `DescribeTargetHealth`.
+    /// Any other due `DescribeTargetHealth` call.
     Read,
 }
 
-/// The identity of an account. AWS limits calls, and requires unique names of target groups, per account and region.
+/// The identity of an account. AWS limits calls per account and region, and the name of a target group is unique per
+/// account and region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountKey {
     /// The 12 digits of the account.
     pub id: Box<str>,
     /// The region.
     pub region: Box<str>,
-    /// The ARN of the role that Headgate assumes there.
+    /// The ARN of the role that Headgate assumes in the account.
     pub role: Box<str>,
 }
 
-/// A limit of AWS: one token for each request of any size.
+/// An AWS rate limit. Each request takes one token, regardless of its size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Tokens that are added per second; above 0.
+    /// The number of tokens added per second, above 0.
     pub per_second: f64,
-    /// The maximum number of tokens; at least 1.
+    /// The maximum number of tokens, at least 1.
     pub burst: f64,
 }
 
@@ -48,13 +49,13 @@ pub struct Limit {
 pub struct Limits {
     /// The limit of `RegisterTargets` and `DeregisterTargets` together.
     pub changes: Limit,
-    /// The limit of `Describe…`.
+    /// The limit of all `Describe…` calls.
     pub reads: Limit,
 }
 
 impl Default for Limits {
-    /// AWS's own (ELBv2 "API request throttling"): registration 4/s with a burst of 20, Describe 50/s with a burst of
-    /// 200.
+    /// The limits that AWS documents (ELBv2 "API request throttling"). AWS allows 4 changes per second with a burst of
+    /// 20, and 50 `Describe…` calls per second with a burst of 200.
     fn default() -> Self {
         Self {
             changes: Limit { per_second: 4.0, burst: 20.0 },
@@ -68,7 +69,7 @@ impl Default for Limits {
 pub struct Due<'a> {
     /// The target group.
     pub group: &'a TargetGroupArn,
-    /// The time of its oldest cause.
+    /// The time of the oldest cause of the call.
     pub since: Moment,
     /// The number of targets to remove.
     pub targets: usize,

@@ -1,19 +1,19 @@
-//! Whether a pod is ready, as far as targets are concerned, and since when it is not.
+//! Whether a pod is ready to be a target, and since when it is unready.
 
 use std::time::Duration;
 
 use crate::model::time::Moment;
 
-/// The condition type of Headgate's own readiness gate. It never counts here: a pod that needed its own gate to be
-/// registered would never be registered.
+/// The condition type of Headgate's own readiness gate. [`Readiness`] ignores this gate, because the gate opens only
+/// after the pod was registered.
 pub const OWN_GATE: &str = "headgate.dev/target-health";
 
-/// The readiness in a pod's status, in two bits.
+/// The readiness in a pod's status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readiness {
     /// Whether the condition `ContainersReady` is true.
     pub containers: bool,
-    /// Whether every readiness gate except Headgate's ([`OWN_GATE`]) has a condition that is true.
+    /// Whether the condition of every readiness gate except Headgate's ([`OWN_GATE`]) is true.
     pub gates: bool,
 }
 
@@ -24,22 +24,23 @@ impl Readiness {
     }
 }
 
-/// What Headgate remembers about a pod's readiness.
+/// The history of a pod's readiness.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// The pod was not seen ready yet.
+    /// Headgate has not seen the pod ready yet.
     #[default]
     NotYet,
     /// The pod is ready.
     Ready,
-    /// The pod was ready, and has not been since this time. A kubelet that restarts reports that for a moment.
+    /// The pod was ready before and has been unready since this time. A kubelet reports its pods as unready for a
+    /// moment when it restarts.
     Wavers(Moment),
-    /// The pod was ready, and has not been for too long.
+    /// The pod was ready before and has been unready for too long.
     Lost,
 }
 
 impl Standing {
-    /// The next state, given the present status.
+    /// Returns the next state for the current status.
     #[must_use]
     pub const fn then(self, readiness: Readiness, seen: Moment) -> Self {
         match self {
@@ -49,7 +50,7 @@ impl Standing {
         }
     }
 
-    /// When the state becomes [`Self::Lost`] if nothing changes.
+    /// The time at which the state becomes [`Self::Lost`] if nothing changes.
     pub fn lost_at(self, patience: Duration) -> Option<Moment> {
         match self {
             Self::Wavers(since) => Some(since + patience),

@@ -1,7 +1,7 @@
-//! The reasons: the same in conditions, Events, logs, metrics and answers.
+//! The reasons, which are identical in conditions, Events, logs, metrics and answers.
 //!
-//! A reason shows where to look; the sentence next to it gives the details. No code depends on a reason. Code depends
-//! on a [`Cause`](super::cause::Cause), and several causes have the same reason.
+//! A reason names the kind of a problem or decision, and the message next to the reason gives the details. No code
+//! depends on a reason. Code depends on a [`Cause`](super::cause::Cause); several causes can have the same reason.
 
 use std::fmt;
 
@@ -10,139 +10,141 @@ use super::words::words;
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         words! {
-            /// Why Headgate did something, or did not. The name is stable: alerts and scripts may rely on it.
+            /// Why Headgate acted or did not act. Alerts and scripts may rely on the name of a reason.
             Reason { $($(#[$doc])* $name = stringify!($name)),* }
         }
     };
 }
 
 reasons! {
-    // Targets.
-    /// Registered: a binding selects the pod, and it has its IP and is as ready as the Service asks for.
+    // Reasons about targets.
+    /// The pod is registered, because a binding selects it and it has its IP and the required readiness.
     PodSelected,
-    /// The pod has no IP yet, is not as ready as the Service asks for, or was not ready for too long.
+    /// The pod has no IP yet, is less ready than the Service requires, or was not ready for too long.
     NotReady,
-    /// No Service or TargetBinding that binds selects the pod, or a TargetBinding selects none.
+    /// No bound Service or TargetBinding selects the pod, or a TargetBinding selects no pod.
     NotSelected,
-    /// Headgate does not manage the namespace, or does not any more.
+    /// Headgate does not manage the namespace, or no longer manages it.
     NamespaceNotServed,
-    /// Headgate has not read everything yet that the decision needs.
+    /// Headgate has not yet read all objects that the decision needs.
     NotListedYet,
-    /// Another pod has the address that this pod shows.
+    /// Another pod has the address that this pod reports.
     AddressContested,
-    /// The pod has lost its IP or got another one, or the Service's port leads to another port of the pod.
+    /// The pod has lost or changed its IP, or the Service's port now maps to another port of the pod.
     AddressChanged,
     /// The pod has a `deletionTimestamp`.
     PodTerminating,
-    /// There is no such pod (any more).
+    /// The pod does not exist or was deleted.
     PodDeleted,
     /// The pod's phase is `Succeeded` or `Failed`.
     PodFinished,
-    /// The pod will be evicted, and nothing keeps it alive: it is deregistered before.
+    /// The pod will be evicted and has no hold, so Headgate deregisters it before the eviction.
     PodEvicting,
-    /// The pod's node is shutting down, or its object was deleted: the target is deregistered immediately.
+    /// The pod's node is shutting down or its Node object was deleted, so Headgate deregisters the target immediately.
     NodeDying,
-    /// The pod's node will be drained, and nothing keeps the pod alive: it is deregistered before.
+    /// The pod's node will be drained and the pod has no hold, so Headgate deregisters the pod before the drain.
     NodeDisrupted,
     /// The Service or TargetBinding was deleted, or no longer names the target group.
     BindingRemoved,
-    /// Headgate had deregistered the target, and has registered it again.
+    /// Headgate has registered the target again after a deregistration.
     RegisteredAgain,
-    /// The ledger contains the target as registered by Headgate, and nothing wants it any more.
+    /// The ledger lists the target as registered by Headgate, but no pod needs the target any more.
     StaleTarget,
-    /// Another writer has registered the target, or another cluster may have got its address.
+    /// Another writer has registered the target, or a pod of another cluster may have the target's address.
     ForeignTarget,
-    /// AWS no longer has a target that Headgate registered, and Headgate did not deregister it.
+    /// AWS no longer lists a target that Headgate registered and has not deregistered.
     UnknownWriter,
-    /// A removal waits: for replacements, for a zone, or because other targets leave first.
+    /// A deregistration waits for replacements, for a zone, or for the deregistration of other targets.
     RemovalHeld,
-    /// Removals wait: the Service, the TargetBinding or Headgate is paused.
+    /// Deregistrations wait, because the Service, the TargetBinding or Headgate is paused.
     RemovalsPaused,
-    /// Removals wait: most objects of a kind disappeared at once, and a second list must confirm that.
+    /// Deregistrations wait, because most objects of a kind disappeared at once and a second list must confirm the
+    /// result.
     ListDoubted,
     /// AWS has accepted the registration of a pod's target.
     TargetRegistered,
     /// AWS has accepted the deregistration of a pod's target.
     TargetDeregistered,
 
-    // Services, TargetBindings and target groups.
-    /// What a Service or TargetBinding asks for cannot be read, or does not fit the Service or its pods.
+    // Reasons about Services, TargetBindings and target groups.
+    /// The configuration of a Service or TargetBinding is invalid, or does not fit the Service or its pods.
     InvalidBinding,
     /// A part of an object exceeds a limit (`docs/reference/limits.md`) and is ignored.
     LimitExceeded,
-    /// AWS has no such target group.
+    /// AWS has no target group with the given name or ARN.
     TargetGroupNotFound,
-    /// The target group cannot have these pods as targets.
+    /// The target group does not support the pods as targets.
     TargetGroupUnsupported,
-    /// Two Services, or TargetBindings, claim the same target.
+    /// Two Services or TargetBindings bind the same target.
     TargetClaimedTwice,
-    /// Headgate changes nothing there: the Service or TargetBinding is paused.
+    /// Headgate makes no changes, because the Service or TargetBinding is paused.
     Paused,
-    /// Headgate changes nothing: it runs with `--read-only`.
+    /// Headgate makes no changes, because it runs with `--read-only`.
     ReadOnly,
-    /// Nothing is registered in the target group: Headgate cannot read or write its TargetLedger.
+    /// Headgate registers no targets in the target group, because it cannot read or write the group's TargetLedger.
     LedgerUnreadable,
-    /// The namespace may not bind the target group.
+    /// The namespace is not allowed to bind the target group.
     NotGranted,
-    /// Foreign targets remain, although `ownership` is `exclusive`: that needs a grant.
+    /// Foreign targets remain despite `ownership: exclusive`, because no grant allows exclusive ownership.
     ExclusiveNotGranted,
     /// No grant names the target group.
     NoGrant,
-    /// A part of a grant cannot be read, or names a target group that nothing binds.
+    /// A part of a grant is invalid, or names a target group that no object binds.
     InvalidGrant,
 
-    // Health and the readiness gate.
+    // Reasons about health and the readiness gate.
     /// The targets of the pod are healthy.
     TargetsHealthy,
     /// AWS has not accepted the registration yet, or the load balancer has not checked the target yet.
     TargetPending,
-    /// Targets fail their health checks, or not all are healthy yet.
+    /// At least one target fails its health checks or is not healthy yet.
     TargetUnhealthy,
-    /// A target was registered `--never-healthy-after` ago and was never healthy.
+    /// A target has never been healthy, although it was registered at least `--never-healthy-after` ago.
     NeverHealthy,
-    /// Headgate does not know how healthy the target is.
+    /// Headgate does not know the health of the target.
     HealthUnread,
-    /// The load balancer does not use the target: no listener forwards to the target group.
+    /// The load balancer does not use the target, because no listener forwards to the target group.
     TargetUnused,
     /// The target's Availability Zone is not enabled for the load balancer.
     ZoneNotServed,
-    /// A zone that has, or had, healthy targets has none, and other zones have.
+    /// A zone that has had healthy targets has no healthy target, while other zones have healthy targets.
     ZoneWithoutHealthyTarget,
-    /// The readiness gate of a pod that has an IP was closed for 5 minutes.
+    /// The readiness gate of a pod with an IP has been closed for 5 minutes.
     GateDelayed,
-    /// The readiness gate is open because Headgate has left the namespace or the cluster.
+    /// The readiness gate is open, because Headgate was removed from the namespace or the cluster.
     HeadgateLeft,
 
-    // The hold, and evictions.
-    /// Nothing keeps a container alive when the pod ends.
+    // Reasons about holds and evictions.
+    /// No hold keeps a container running while its pod terminates.
     HoldMissing,
-    /// The pod ended, or would end, before its load balancers have stopped sending to it.
+    /// The pod terminated, or would terminate, before its load balancers have stopped sending requests.
     HoldTooShort,
-    /// The eviction is allowed: no load balancer sends to the pod, or the pod has its hold.
+    /// The eviction is allowed, because no load balancer sends requests to the pod or the pod has its hold.
     EvictionAllowed,
-    /// The eviction waits until the pod is deregistered and its load balancers have stopped sending.
+    /// The eviction waits until the pod is deregistered and its load balancers have stopped sending requests.
     EvictionWaits,
     /// The eviction waits for a PodDisruptionBudget.
     EvictionWaitsForBudget,
-    /// The eviction waits: a zone would have too few healthy targets.
+    /// The eviction waits, because a zone would have too few healthy targets.
     EvictionWaitsForZone,
-    /// The eviction is allowed, although load balancers may still send to the pod.
+    /// The eviction is allowed, although load balancers may still send requests to the pod.
     EvictionUnsafe,
-    /// The eviction is allowed although a zone has too few healthy targets: no replacement became healthy in time.
+    /// The eviction is allowed although a zone has too few healthy targets, because no replacement became healthy in
+    /// time.
     ReplacementTooSlow,
-    /// An annotation about the pod's eviction cannot be true, and was removed.
+    /// Headgate removed an implausible annotation about the pod's eviction.
     LeavingNotCredible,
 
-    // IngressDaemonSets.
-    /// Nodes of an IngressDaemonSet get pods of a newer template, one after the other.
+    // Reasons about IngressDaemonSets.
+    /// The nodes of an IngressDaemonSet get pods of a newer template, one node after the other.
     NodesInTurn,
-    /// The rollout of an IngressDaemonSet has stopped: the pods of a node are not available in time.
+    /// The rollout of an IngressDaemonSet has stopped, because the pods of a node did not become available in time.
     ProgressDeadlineExceeded,
-    /// The API server refuses pods of an IngressDaemonSet.
+    /// The API server rejects pods of an IngressDaemonSet.
     PodsRefused,
 
-    // AWS.
-    /// AWS cannot be reached: the endpoint of its API does not answer.
+    // Reasons about AWS.
+    /// Headgate cannot reach AWS, because the API endpoint does not answer.
     AwsUnreachable,
     /// Headgate has no AWS credentials, or AWS does not accept them.
     NoAwsCredentials,
@@ -150,40 +152,40 @@ reasons! {
     AccessDenied,
     /// AWS throttles calls.
     Throttled,
-    /// AWS did not answer a call, or could not; Headgate retries.
+    /// An AWS call timed out or failed with a server error; Headgate retries.
     Unavailable,
     /// AWS rejects a target.
     TargetRefused,
-    /// A quota of AWS is reached.
+    /// An AWS quota is exhausted.
     QuotaExceeded,
 
-    // Headgate itself.
-    /// Nothing is wrong.
+    // Reasons about Headgate itself.
+    /// Headgate reports no problem.
     AsExpected,
-    /// No replica leads, or no `headgate daemonsets` works.
+    /// No replica is the leader, or `headgate daemonsets` does not work.
     NoLeader,
-    /// A leader cannot do its work. It released the Lease, or would if another replica could lead.
+    /// The leader cannot do its work, so it releases the Lease if another replica can take over.
     CannotLead,
     /// AWS has accepted no deregistration for too long.
     RemovalsFail,
     /// A watch of the Kubernetes API fails repeatedly.
     WatchesFail,
-    /// Kubernetes does not let Headgate do something that it must do.
+    /// Headgate lacks a Kubernetes permission that it needs.
     RightMissing,
     /// A part of Headgate is not installed: a CRD, an admission policy or a webhook configuration.
     NotInstalled,
-    /// The webhook does not work, or its certificate ends soon.
+    /// The webhook does not work, or its certificate expires soon.
     WebhookFails,
-    /// `headgate doctor` could not check something.
+    /// `headgate doctor` could not complete a check.
     CheckFailed,
-    /// A workload is set up so that a rollout, an eviction or a quota can take healthy targets away.
+    /// The configuration of a workload allows a rollout, an eviction or a quota to remove healthy targets.
     RiskyWorkload,
-    /// A setting of the target group can lose requests.
+    /// A setting of the target group can cause dropped requests.
     RiskyTargetGroup,
 }
 
 impl Reason {
-    /// Whether the reason reports that nothing is wrong. Its Event is then a Normal one.
+    /// Whether the reason reports no problem, so that its Event has the type Normal.
     pub const fn is_good_news(self) -> bool {
         matches!(
             self,

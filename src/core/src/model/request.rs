@@ -1,5 +1,4 @@
-//! Requests to AWS and Kubernetes, which are sent now and answered later: their identity, the calls to AWS, and the
-//! kinds of failures.
+//! Requests to AWS and Kubernetes: their identity, the calls to AWS, and the kinds of failures.
 
 use crate::model::{
     cause::Cause,
@@ -11,8 +10,8 @@ use crate::model::{
     words::words,
 };
 
-/// Identifies a request in flight. No two requests have the same ID, so a late answer cannot be confused with another
-/// one.
+/// Identifies a request in flight. Every request has a unique ID, so Headgate matches a late answer to the right
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -23,14 +22,14 @@ pub enum Call {
     Register {
         /// The target group.
         group: TargetGroupArn,
-        /// 1 to [`MAX_TARGETS_PER_CALL`](crate::model::rates::MAX_TARGETS_PER_CALL) targets.
+        /// The targets, from 1 to [`MAX_TARGETS_PER_CALL`](crate::model::rates::MAX_TARGETS_PER_CALL).
         items: Vec<CallItem>,
     },
     /// `DeregisterTargets`.
     Deregister {
         /// The target group.
         group: TargetGroupArn,
-        /// 1 to [`MAX_TARGETS_PER_CALL`](crate::model::rates::MAX_TARGETS_PER_CALL) targets.
+        /// The targets, from 1 to [`MAX_TARGETS_PER_CALL`](crate::model::rates::MAX_TARGETS_PER_CALL).
         items: Vec<CallItem>,
     },
     /// `DescribeTargetHealth` of the whole group.
@@ -40,10 +39,10 @@ pub enum Call {
     },
     /// `DescribeTargetGroups`.
     FindGroups {
-        /// 1 to 20 ARNs, or 1 to 20 names, of one account.
+        /// The target groups of one account: 1 to 20 ARNs, or 1 to 20 names.
         references: Vec<GroupRef>,
     },
-    /// `DescribeTargetGroupAttributes`. The IAM permission for it is optional.
+    /// `DescribeTargetGroupAttributes`, for which the IAM permission is optional.
     ReadAttributes {
         /// The target group.
         group: TargetGroupArn,
@@ -70,12 +69,13 @@ impl Call {
         }
     }
 
-    /// Whether the call only looks up target groups or their attributes. Any replica may send it.
+    /// Whether the call only looks up target groups or their attributes. Any replica may send a look-up.
     pub const fn is_look_up(&self) -> bool {
         matches!(self, Self::FindGroups { .. } | Self::ReadAttributes { .. })
     }
 
-    /// The target group of the call, which decides its account. `None`: the call looks up names, in the first account.
+    /// The target group of the call, which determines the AWS account. `None`: the call looks up names in the first
+    /// account.
     pub fn group(&self) -> Option<&TargetGroupArn> {
         match self {
             Self::Register { group, .. }
@@ -87,35 +87,37 @@ impl Call {
     }
 }
 
-/// One target within a call, and its reason.
+/// One target in a call, with the reason for the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallItem {
     /// The target.
     pub target: Target,
     /// The pod that has or had the target.
     pub pod: ObjectKey,
-    /// The UID of that pod.
+    /// The UID of the pod.
     pub uid: Uid,
     /// Why the call is needed for this target.
     pub reason: Cause,
-    /// When Headgate received the event that caused this.
+    /// When Headgate received the event that caused the call.
     pub since: Moment,
-    /// 1 for the first call after that event, 2 for the next, and so on.
+    /// The number of this attempt, counted from 1.
     pub attempt: u32,
 }
 
 words! {
     /// The kind of a failed request, with its name in metrics.
     FailureClass {
-        /// Too many requests: nothing was done.
+        /// The server throttled the request, which had no effect.
         Throttled = "Throttled",
-        /// No answer, a lost answer, or a fault of the server. The request may have taken effect, or may still do so.
+        /// The server did not answer, the answer was lost, or the server failed. The request may have taken effect, or
+        /// may still take effect.
         Unavailable = "Unavailable",
-        /// Permission denied: nothing was done, and retries will fail until a permission is granted.
+        /// The server denied the request, which had no effect. Retries fail until an administrator grants the
+        /// permission.
         Denied = "Denied",
         /// The target group, pod or other object of the request does not exist.
         Gone = "Gone",
-        /// The object has changed since it was read: nothing was done.
+        /// The object has changed since Headgate read it, so the request had no effect.
         Conflict = "Conflict",
         /// The content of the request is invalid.
         Refused = "Refused",
@@ -129,7 +131,7 @@ impl FailureClass {
     pub const fn reason(self) -> Reason {
         match self {
             Self::Throttled => Reason::Throttled,
-            // AWS does not return these.
+            // AWS returns no conflicts, so `Conflict` needs no reason of its own.
             Self::Unavailable | Self::Conflict => Reason::Unavailable,
             Self::Denied => Reason::AccessDenied,
             Self::Gone => Reason::TargetGroupNotFound,
@@ -146,17 +148,17 @@ pub struct Failure {
     pub class: FailureClass,
     /// The error code of the server, or of the connection.
     pub code: Box<str>,
-    /// A sentence for the user.
+    /// The message for the user.
     pub message: Box<str>,
 }
 
 impl Failure {
-    /// A failure of this class. The message is for people.
+    /// Creates a failure of this class, with a message for the user.
     pub fn new(class: FailureClass, code: impl Into<Box<str>>, message: impl Into<Box<str>>) -> Self {
         Self { class, code: code.into(), message: message.into() }
     }
 
-    /// Whether the failure lasts until somebody fixes it: a permission is missing, or the request is wrong.
+    /// Whether only a user can fix the failure: a missing permission or an invalid request.
     pub const fn is_lasting(&self) -> bool {
         matches!(self.class, FailureClass::Denied | FailureClass::Refused)
     }

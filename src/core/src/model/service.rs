@@ -1,4 +1,4 @@
-//! What Headgate needs to know about a Service.
+//! The properties of a Service that Headgate uses.
 
 use std::fmt;
 
@@ -14,18 +14,18 @@ use crate::model::{
 pub enum TargetPort {
     /// A number, which is the same for every pod.
     Number(u16),
-    /// A name: the port of that name in each pod.
+    /// A port name, which each pod maps to a number.
     Name(Box<str>),
 }
 
 /// One entry of `spec.ports`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServicePort {
-    /// `name`; empty if the Service has one port without a name.
+    /// `name`, which is empty if the Service has one port without a name.
     pub name: Box<str>,
     /// `port`, 1–65535.
     pub port: u16,
-    /// `targetPort`. If it is absent, the API server sets it to `port`.
+    /// `targetPort`. The API server sets an absent `targetPort` to the value of `port`.
     pub target_port: TargetPort,
     /// `protocol`.
     pub protocol: Protocol,
@@ -37,10 +37,10 @@ impl fmt::Display for ServicePort {
     }
 }
 
-/// A reference to a port of a Service, next to a target group.
+/// A reference to a port of a Service, as users write it for a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PortRef {
-    /// No port is named: the only port of the Service.
+    /// The reference has no name and no number, and means the only port of the Service.
     Only,
     /// `spec.ports[].port`.
     Number(u16),
@@ -58,7 +58,7 @@ impl fmt::Display for PortRef {
     }
 }
 
-/// One Service as last seen.
+/// The last known state of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceFacts {
     /// The namespace and name.
@@ -67,11 +67,11 @@ pub struct ServiceFacts {
     pub uid: Uid,
     /// The value of `headgate.dev/target-groups`, if the annotation exists.
     pub target_groups: Option<Box<str>>,
-    /// The other annotations about the registration of its pods.
+    /// The Service's other annotations, which control the registration of its pods.
     pub policy: Texts,
     /// `spec.selector`.
     pub selector: Labels,
-    /// Whether `spec.type` is `ExternalName`. Such a Service selects no pods, even with a selector.
+    /// Whether `spec.type` is `ExternalName`. An `ExternalName` Service selects no pods, even with a selector.
     pub is_external: bool,
     /// `spec.ports`.
     pub ports: Vec<ServicePort>,

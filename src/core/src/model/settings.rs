@@ -13,13 +13,13 @@ use super::{
 /// Whether TargetGroupGrants decide which namespaces may bind which target groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granting {
-    /// Headgate does not watch grants. A target group belongs to the namespace that first has a target there.
+    /// Headgate does not watch grants. The first namespace with a target in a target group owns the group.
     #[default]
     Unwatched,
-    /// Grants are optional. If no grant names a target group, it belongs to the namespace that first has a target
-    /// there.
+    /// Grants are optional. If no grant names a target group, the first namespace with a target in the group owns the
+    /// group.
     Optional,
-    /// A target group can be bound only if a grant names it.
+    /// A namespace can bind a target group only if a grant names the group.
     Required,
 }
 
@@ -28,53 +28,53 @@ pub enum Granting {
 pub struct Settings {
     /// The AWS region of the target groups.
     pub region: Box<str>,
-    /// Further accounts with target groups, chosen by ARN.
+    /// Additional AWS accounts. The ARN of a target group determines its account.
     pub accounts: Vec<AccountKey>,
-    /// The watched scopes of pods and Services. Each must have been listed before the engine sends anything.
+    /// The watched scopes of pods and Services. The engine sends no calls before it has a complete list of every scope.
     pub scopes: Vec<Scope>,
-    /// Whether a watch of namespaces selects the namespaces to manage.
+    /// Whether Headgate watches namespaces to select the namespaces that it manages.
     pub namespaces_are_selected: bool,
     /// Whether grants are watched and required.
     pub grants: Granting,
-    /// How long targets remain after a grant no longer allows their namespace to bind the group.
+    /// How long targets remain registered after a grant no longer allows their namespace to bind the group.
     pub refusal_grace: Duration,
-    /// How long a namespace holds a target group that no grant names, after its last binding ended.
+    /// How long a namespace still owns a target group without a grant after the namespace's last binding was removed.
     pub holder_patience: Duration,
     /// The rate limits of calls in each account.
     pub limits: Limits,
-    /// The interval between reads of an idle target group, to detect changes by others. It becomes longer if reading
-    /// all groups would exceed the reads' share of the rate.
+    /// The interval between `DescribeTargetHealth` calls for an idle target group, which detect changes by other
+    /// writers. The interval grows if the calls for all groups would exceed their share of the rate limit.
     pub read_interval: Duration,
-    /// How long a pod must not have been ready before it counts as not ready.
+    /// How long a pod must be unready before Headgate reacts.
     pub not_ready_for: Duration,
-    /// How long the bindings of a deleted Service remain in force, in case it is created again.
+    /// How long the bindings of a deleted Service remain active, in case the Service is created again.
     pub service_grace: Duration,
-    /// If a change replaces all targets of living pods, the old targets remain at most this long after the last new
-    /// target became healthy. Zero: they do not remain.
+    /// If a change replaces all targets of running pods, the old targets remain at most this long after the last new
+    /// target became healthy. If the value is zero, the old targets do not remain.
     pub replacement_grace: Duration,
-    /// How long Headgate may doubt that most pods of a binding, TargetBindings, namespaces or nodes are deleted. Zero:
-    /// not at all.
+    /// How long Headgate waits for a second list if most pods of a binding, TargetBindings, namespaces or nodes
+    /// disappear. If the value is zero, Headgate accepts the removal immediately.
     pub relist_patience: Duration,
-    /// How long a call that timed out, or that another replica sent, may still take effect. This is the duration of a
-    /// Lease, the timeout of a call, and a reserve.
+    /// How long a call may still take effect after a timeout, or after another replica sent the call. The value is the
+    /// sum of the Lease duration, the call timeout and a reserve.
     pub late: Duration,
     /// How long the readiness gate of a pod waits for a missing binding.
     pub binding_patience: Duration,
-    /// A readiness gate opens for the first time if AWS has accepted the registration and the health could not be read
-    /// for this time. `None`: it waits forever.
+    /// A readiness gate opens for the first time if AWS does not return the health of a registered target for this
+    /// long. `None`: the gate waits forever.
     pub gate_patience: Option<Duration>,
-    /// A target is reported if it was registered this long ago and was never healthy.
+    /// Headgate reports a target that has never been healthy this long after its registration.
     pub never_healthy_after: Duration,
-    /// How long load balancers keep sending to a deregistered target. A pod that stops earlier is reported.
+    /// The propagation delays of the load balancers. Headgate reports a pod that stops before the delay has passed.
     pub bounds: Bounds,
     /// The timeouts of an eviction.
     pub leaving: LeavingLimits,
     /// The signs that a node will be removed.
     pub signals: Signals,
-    /// The wall clock at [`Moment::START`](crate::Moment::START), for stored times.
-    /// [`Input::Clock`](crate::Input::Clock) corrects it.
+    /// The wall-clock time at [`Moment::START`](crate::Moment::START), for stored times.
+    /// [`Input::Clock`](crate::Input::Clock) corrects the wall-clock time.
     pub started: WallTime,
-    /// How long registrations of one group wait for others, to send them in one call.
+    /// How long Headgate collects registrations of one target group, to send them in one call.
     pub add_window: Window,
     /// Whether Headgate writes neither to AWS nor to the ledgers.
     pub read_only: bool,
@@ -102,7 +102,7 @@ impl Settings {
 }
 
 impl Default for Settings {
-    /// No scopes, a Lease of 15 s, and calls that time out after 8 s.
+    /// The defaults have no scopes, a Lease duration of 15 s and a call timeout of 8 s.
     fn default() -> Self {
         Self {
             region: "us-east-1".into(),

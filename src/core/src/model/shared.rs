@@ -1,16 +1,16 @@
-//! Stores parts of pods once that many pods have in common.
+//! Stores only one copy of data that many pods have in common.
 //!
-//! The store may be emptied at any time. That only costs memory. Each reader of objects has its own store, so that a
-//! list of 100,000 pods is small from its first item on.
+//! Emptying the store is safe at any time and costs only memory. Each reader of objects has its own store, so that a
+//! list of 100,000 pods uses little memory while Headgate reads it.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::model::pod::{NamedPort, PodFacts};
 
-/// Below this size, a search for unused entries is not worth it.
+/// The minimum size at which the store searches for unused entries.
 const SMALL: usize = 256;
 
-/// Namespaces, labels, nodes and ports of pods that were seen before.
+/// The namespaces, labels, nodes and ports of known pods.
 #[derive(Debug, Default)]
 pub struct Shared {
     texts: Pool<str>,
@@ -18,7 +18,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The same pod, with parts shared with other pods.
+    /// Returns the pod with the data that it shares with other pods.
     #[must_use]
     pub fn share(&mut self, mut pod: PodFacts) -> PodFacts {
         self.texts.share(&mut pod.key.namespace);
@@ -34,7 +34,7 @@ impl Shared {
 #[derive(Debug)]
 struct Pool<T: ?Sized + Ord> {
     all: BTreeSet<Arc<T>>,
-    /// Unused entries are dropped at this size.
+    /// The size at which the pool drops unused entries.
     sweep_at: usize,
 }
 

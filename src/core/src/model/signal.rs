@@ -1,24 +1,25 @@
-//! The signs that a node will be removed, before its pods get any signal.
+//! The signs that a node will be removed, which Headgate sees before the node's pods get any signal.
 //!
-//! A **dying** node ends its pods within minutes, so its targets are deregistered at once.
+//! A **dying** node stops within minutes, so Headgate deregisters its targets immediately.
 //!
-//! A **disrupted** node is drained first, and its replacement may take minutes. Headgate only deregisters pods without a
-//! hold early, and no more at a time than their PodDisruptionBudgets and the zone guard allow. It also deregisters pods
-//! that the drain tool skips, because the machine shuts down while they run. A **cordon** alone is a sign only for these.
+//! A **disrupted** node is drained first, and its replacement may take minutes. Headgate deregisters pods on a
+//! disrupted node early only if they have no hold. PodDisruptionBudgets and the zone guard limit how many pods Headgate
+//! deregisters early at a time. Headgate also deregisters pods that the drain tool skips, because these pods still run
+//! when the machine shuts down. A **cordon** alone is a sign only for pods that the drain tool skips.
 
 use std::collections::BTreeSet;
 
 use super::{Cause, NodeFacts, PodFacts, words::words};
 
-/// The default taints of nodes that will end within minutes. Out-of-service means that the node is already shut down. A
-/// spot interruption gives it two minutes.
+/// The default taints of dying nodes. The taint `out-of-service` means that the node is already shut down. After a spot
+/// interruption notice, a node has two minutes.
 pub const DYING: [&str; 2] = ["node.kubernetes.io/out-of-service", "aws-node-termination-handler/spot-itn"];
 
 /// The taint of nodes that the cluster-autoscaler drains.
 const AUTOSCALERS: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// The default taints of nodes that will be drained. A scheduled maintenance may be days away. The end of an instance
-/// of an auto scaling group waits until its lifecycle hook has drained it.
+/// The default taints of nodes that will be drained. A scheduled maintenance may be days away. An Auto Scaling group
+/// terminates an instance after the lifecycle hook has drained the node.
 pub const DISRUPTED: [&str; 4] = [
     "karpenter.sh/disrupted",
     AUTOSCALERS,
@@ -26,21 +27,21 @@ pub const DISRUPTED: [&str; 4] = [
     "aws-node-termination-handler/asg-lifecycle-termination",
 ];
 
-/// What happens to a node.
+/// The announced removal of a node, by severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fate {
-    /// It accepts no new pods. A drain tool may be draining it.
+    /// The node accepts no new pods, and a drain tool may be draining it.
     Cordoned,
-    /// It will be drained.
+    /// The node will be drained.
     Disrupted,
-    /// It ends soon, with or without a drain.
+    /// The node stops soon, with or without a drain.
     Dying,
-    /// Its object was deleted.
+    /// The Node object was deleted.
     Deleted,
 }
 
 impl Fate {
-    /// Why the targets of its pods are deregistered.
+    /// Why Headgate deregisters the targets of the node's pods.
     pub const fn cause(self) -> Cause {
         match self {
             Self::Cordoned | Self::Disrupted => Cause::NodeDisrupted,
@@ -49,7 +50,7 @@ impl Fate {
         }
     }
 
-    /// Whether the targets of its pods are deregistered at once.
+    /// Whether Headgate immediately deregisters the targets of the node's pods.
     pub fn is_immediate(self) -> bool {
         matches!(self, Self::Dying | Self::Deleted)
     }
@@ -58,18 +59,18 @@ impl Fate {
 /// A sign that a node will be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// What happens to the node.
+    /// The announced removal.
     pub fate: Fate,
     /// The source of the sign, as text for users.
     pub sign: Box<str>,
-    /// The tool that drains the node, if the sign shows it.
+    /// The tool that drains the node, if the sign identifies the tool.
     pub drainer: Drainer,
-    /// Whether the node is also cordoned, if that is required: Headgate may act.
+    /// Whether the node is also cordoned and the settings let Headgate act on a cordon.
     pub cordoned: bool,
 }
 
 impl Signal {
-    /// The sign that the object was deleted.
+    /// Creates the sign of a deleted Node object.
     pub fn deleted() -> Self {
         let sign = "its object was deleted".into();
         Self { fate: Fate::Deleted, sign, drainer: Drainer::Any, cordoned: false }
@@ -81,10 +82,10 @@ impl Signal {
     }
 }
 
-/// The tool that drains nodes.
+/// The tool that drains a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drainer {
-    /// Unknown.
+    /// The tool is unknown.
     #[default]
     Any,
     /// Karpenter.
@@ -109,9 +110,9 @@ impl Drainer {
 }
 
 words! {
-    /// Which pods are deregistered when a node is cordoned.
+    /// Which pods Headgate deregisters when a node is cordoned.
     Cordon {
-        /// None.
+        /// No pods.
         None = "none",
         /// Pods that drain tools skip.
         Unevictable = "unevictable",
@@ -120,14 +121,14 @@ words! {
     }
 }
 
-/// The signs that Headgate uses.
+/// The signs to which Headgate reacts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signals {
-    /// The keys of taints that announce the end of a node within minutes.
+    /// The keys of taints that announce that a node stops within minutes.
     pub dying: BTreeSet<Box<str>>,
     /// The keys of taints that announce a drain.
     pub disrupted: BTreeSet<Box<str>>,
-    /// The meaning of a cordon alone.
+    /// The effect of a cordon without a taint.
     pub cordon: Cordon,
 }
 
@@ -198,12 +199,12 @@ mod tests {
         for cordon in [Cordon::None, Cordon::Unevictable, Cordon::All] {
             assert!(signals(cordon).remains(&plain));
             assert!(signals(cordon).remains(&NodeFacts { taints: vec!["other".into()], ..plain.clone() }));
-            // A node with a cordon or a taint that excludes pods accepts no pods, even if neither deregisters targets
+            // A cordoned or tainted node accepts no pods, even if the cordon or taint does not deregister targets
             // early.
             let cordoned = NodeFacts { cordoned: true, takes_pods: false, ..plain.clone() };
             assert!(!signals(cordon).remains(&cordoned));
             for key in [DYING[0], DISRUPTED[0]] {
-                // The effect PreferNoSchedule gives the same result.
+                // A taint with the effect PreferNoSchedule gives the same result.
                 let marked = NodeFacts { taints: vec![key.into()], ..plain.clone() };
                 assert!(!signals(cordon).remains(&marked), "{key}");
             }

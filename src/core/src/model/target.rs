@@ -4,14 +4,14 @@ use std::{fmt, net::IpAddr};
 
 /// An IP and a port within a target group.
 ///
-/// AWS identifies registrations by both (ELBv2 API): "You can register each EC2 instance or IP address with the same
-/// target group multiple times using different ports". The port is always sent. For a port override,
-/// `DeregisterTargets` without the port succeeds and does nothing.
+/// AWS identifies a registration by its IP and port (ELBv2 API): "You can register each EC2 instance or IP address with
+/// the same target group multiple times using different ports". Headgate always sends the port. If a target overrides
+/// the group's port, `DeregisterTargets` without the port succeeds but has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
     /// The pod's address.
     pub ip: IpAddr,
-    /// The port the pod listens on, 1–65535.
+    /// The port that the pod listens on, 1–65535.
     pub port: u16,
 }
 

@@ -1,4 +1,4 @@
-//! What Headgate needs to know about a TargetBinding that a user wrote.
+//! The relevant properties of a TargetBinding that a user wrote.
 
 use std::sync::Arc;
 
@@ -9,36 +9,36 @@ use crate::model::{
     service::{PortRef, TargetPort},
 };
 
-/// Which pods, and which of their ports.
+/// The pods of a TargetBinding, and their port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pods {
     /// The pods of a Service in the same namespace, at the `targetPort` of this Service port.
     OfService(Arc<str>, PortRef),
     /// The pods with these labels, at this port of the pods.
     Selected(Labels, TargetPort, Protocol),
-    /// Unknown: the object does not match its schema. Contains a sentence for the user.
+    /// The object does not match its schema. The text is the message for the user.
     Unreadable(Box<str>),
 }
 
-/// One TargetBinding as last seen.
+/// The last known state of a TargetBinding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingFacts {
     /// The namespace and name.
     pub key: ObjectKey,
     /// The UID of the TargetBinding.
     pub uid: Uid,
-    /// The target group in its original text, an ARN or a name.
+    /// The original text that names the target group, as an ARN or a name.
     pub group: Box<str>,
-    /// Which pods.
+    /// The selected pods.
     pub pods: Pods,
     /// How the pods are registered.
     pub policy: Texts,
-    /// Whether it is being deleted. Its finalizer keeps it until its targets are deregistered.
+    /// Whether the TargetBinding is being deleted. A finalizer keeps the object until its targets are deregistered.
     pub ending: bool,
 }
 
 impl BindingFacts {
-    /// The Service whose pods it uses.
+    /// The Service whose pods the TargetBinding uses.
     pub fn service(&self) -> Option<ObjectKey> {
         match &self.pods {
             Pods::OfService(name, _) => Some(ObjectKey::new(self.key.namespace.clone(), name.clone())),

@@ -1,4 +1,4 @@
-//! Target groups: their names, AWS's data about them, and which of them Headgate supports.
+//! Target groups: their names, their data in AWS, and whether Headgate supports them.
 
 use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
@@ -6,16 +6,16 @@ use thiserror::Error;
 
 use crate::model::{excerpt::brief, hold::Bounds, pod::Protocol, time::Window, words::words};
 
-/// The ARN of a target group, checked for its form:
+/// The ARN of a target group, in the form
 /// `arn:PARTITION:elasticloadbalancing:REGION:ACCOUNT:targetgroup/NAME/ID`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetGroupArn(Arc<str>);
 
 impl TargetGroupArn {
-    /// Reads an ARN.
+    /// Parses an ARN.
     ///
     /// # Errors
-    /// [`ReferenceError::Arn`] with the part that is wrong.
+    /// [`ReferenceError::Arn`] with the invalid part.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         let wrong = |piece| Err(ReferenceError::Arn { text: brief(text).into(), piece });
         let mut pieces = text.splitn(6, ':');
@@ -75,8 +75,8 @@ impl TargetGroupArn {
         self.0.split('/').nth(1).unwrap_or_default()
     }
 
-    /// Whether the other ARN has the same name, account and region, but is another target group. One of the two no
-    /// longer exists.
+    /// Whether the other ARN has the same name, account and region, but belongs to a different target group. At most
+    /// one of the two target groups still exists.
     pub fn is_twin_of(&self, other: &Self) -> bool {
         let is_there = self.account() == other.account() && self.region() == other.region();
         self != other && self.name() == other.name() && is_there
@@ -98,17 +98,17 @@ impl fmt::Debug for TargetGroupArn {
 /// How a user names a target group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupRef {
-    /// By ARN.
+    /// The ARN of a target group.
     Arn(TargetGroupArn),
-    /// By name, looked up in Headgate's own account and region.
+    /// The name of a target group in Headgate's own account and region.
     Name(Arc<str>),
 }
 
 impl GroupRef {
-    /// Reads an ARN or a name.
+    /// Parses an ARN or a name.
     ///
     /// # Errors
-    /// Which of the two the text resembles, and its error.
+    /// The text is neither a valid ARN nor a valid name.
     pub fn parse(text: &str) -> Result<Self, ReferenceError> {
         if text.starts_with("tag:") {
             Err(ReferenceError::Tag { text: brief(text).into() })
@@ -120,7 +120,7 @@ impl GroupRef {
         }
     }
 
-    /// The ARN, if the reference is one.
+    /// The ARN, if the reference is an ARN.
     pub const fn arn(&self) -> Option<&TargetGroupArn> {
         match self {
             Self::Arn(arn) => Some(arn),
@@ -141,33 +141,33 @@ impl fmt::Display for GroupRef {
 /// Why a text does not name a target group.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReferenceError {
-    /// It looks like an ARN, but not like the ARN of a target group.
+    /// The text looks like an ARN, but not like the ARN of a target group.
     #[error(
         "\"{text}\" is no target group ARN: {piece}. Copy the ARN from `aws elbv2 describe-target-groups`."
     )]
     Arn {
-        /// What was written.
+        /// The invalid text.
         text: Box<str>,
-        /// Its error.
+        /// The error in the text.
         piece: &'static str,
     },
-    /// It looks like a name, but no target group can have it.
+    /// The text looks like a name, but no target group can have this name.
     #[error("\"{text}\" is no target group name: {piece}. Write the name or the ARN of a target group.")]
     Name {
-        /// What was written.
+        /// The invalid text.
         text: Box<str>,
-        /// Its error.
+        /// The error in the text.
         piece: &'static str,
     },
-    /// A look-up by tag, which Headgate does not support.
+    /// The text is a tag, which Headgate does not support.
     #[error("\"{text}\" is a tag, which is not supported. Write the ARN or the name of a target group.")]
     Tag {
-        /// What was written.
+        /// The invalid text.
         text: Box<str>,
     },
 }
 
-/// The rule of `CreateTargetGroup`: at most 32 letters, digits and hyphens, no hyphen at either end.
+/// Checks the rule of `CreateTargetGroup`: at most 32 letters, digits and hyphens, and no hyphen at either end.
 fn check_name(name: &str) -> Result<(), &'static str> {
     if name.is_empty() {
         Err("it is empty")
@@ -185,7 +185,7 @@ fn check_name(name: &str) -> Result<(), &'static str> {
 words! {
     /// `TargetType` as AWS writes it.
     TargetType {
-        /// IP addresses: the only type whose targets can be pods.
+        /// IP addresses, the only target type for pods.
         Ip = "ip",
         /// EC2 instances.
         Instance = "instance",
@@ -193,7 +193,7 @@ words! {
         Lambda = "lambda",
         /// An Application Load Balancer.
         Alb = "alb",
-        /// A type that AWS has added since.
+        /// A type that this version of Headgate does not know.
         Unknown = "unknown",
     }
 }
@@ -206,7 +206,7 @@ impl TargetType {
 }
 
 words! {
-    /// `IpAddressType` of a target group as AWS writes it. All its targets have this family.
+    /// `IpAddressType` of a target group, as AWS writes it: the address family of all targets in the group.
     IpFamily {
         /// IPv4, the default.
         V4 = "ipv4",
@@ -225,19 +225,20 @@ impl IpFamily {
     }
 }
 
-/// How many targets of a group must be healthy, as a number and in percent (0 to 100). The higher value counts. If
-/// fewer are healthy, a load balancer sends to all targets (`unhealthy_state_routing`) or removes a zone from DNS
-/// (`dns_failover`).
+/// The minimum of healthy targets in a group, as a count and as a percentage (0 to 100). The higher of the two values
+/// applies. Below the minimum, a load balancer sends requests to all targets (`unhealthy_state_routing`) or removes a
+/// zone from DNS (`dns_failover`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeastHealthy {
     /// `minimum_healthy_targets.count`.
     pub count: u32,
-    /// `minimum_healthy_targets.percentage`; 0: off.
+    /// `minimum_healthy_targets.percentage`, or 0 if the percentage is off.
     pub percent: u32,
 }
 
 impl LeastHealthy {
-    /// AWS's default (ELBv2 API reference, `TargetGroupAttribute`). Also used if Headgate may not read the attributes.
+    /// AWS's default (ELBv2 API reference, `TargetGroupAttribute`). Headgate also uses the default if it is not allowed
+    /// to read the attributes.
     pub const DEFAULT: Self = Self { count: 1, percent: 0 };
 
     /// Whether unhealthy targets can make a group miss this minimum although other targets are healthy.
@@ -246,7 +247,7 @@ impl LeastHealthy {
     }
 }
 
-/// AWS's data about a target group that Headgate needs.
+/// The data that Headgate needs from AWS about a target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetGroupFacts {
     /// The ARN.
@@ -257,7 +258,8 @@ pub struct TargetGroupFacts {
     pub protocol: Box<str>,
     /// `IpAddressType`.
     pub ip_family: IpFamily,
-    /// The minimum of healthy targets, which is read after the group is found. `None`: not read yet.
+    /// The minimum of healthy targets, which Headgate reads after it has found the group. `None`: AWS has not returned
+    /// the minimum yet.
     pub least_healthy: Option<LeastHealthy>,
 }
 
@@ -265,7 +267,7 @@ impl TargetGroupFacts {
     /// Checks whether pods behind a Service port with `protocol` can be targets of this group.
     ///
     /// # Errors
-    /// The value that prevents it, and what to write instead.
+    /// The unsupported value, and the value to use instead.
     pub fn serves(&self, protocol: Protocol) -> Result<(), Unsupported> {
         if self.target_type != TargetType::Ip {
             return Err(Unsupported::TargetType { group: self.arn.name().into(), found: self.target_type });
@@ -274,8 +276,8 @@ impl TargetGroupFacts {
             "TCP" | "TLS" | "HTTP" | "HTTPS" => &[Protocol::Tcp],
             "UDP" => &[Protocol::Udp],
             "TCP_UDP" => &[Protocol::Tcp, Protocol::Udp],
-            // AWS requires a `QuicServerId` for each target, which the load balancer uses to route a connection. Only
-            // the pod's own configuration contains that ID.
+            // AWS requires a `QuicServerId` for each target, because the load balancer uses the ID to route
+            // connections. Only the pod's own configuration contains the `QuicServerId`.
             "QUIC" | "TCP_QUIC" => {
                 return Err(Unsupported::Quic {
                     group: self.arn.name().into(),
@@ -310,58 +312,59 @@ pub enum Unsupported {
         "target group {group} has target type {}, so it takes no pods. Create one with --target-type ip.", found.as_str()
     )]
     TargetType {
-        /// The group's name.
+        /// The name of the target group.
         group: Box<str>,
-        /// Its type.
+        /// The target type of the group.
         found: TargetType,
     },
-    /// Each target would need its own ID.
+    /// Each target would need its own `QuicServerId`.
     #[error(
         "target group {group} has protocol {found}, and Headgate does not know the QuicServerId that each target needs. Use \
          another protocol."
     )]
     Quic {
-        /// The group's name.
+        /// The name of the target group.
         group: Box<str>,
-        /// Its protocol.
+        /// The protocol of the target group.
         found: Box<str>,
     },
-    /// The group's protocol does not match that of the Service port.
+    /// The protocols of the target group and the Service port do not match.
     #[error("target group {group} has protocol {found}, the Service port {}. Use {expected}.", port.as_str())]
     Protocol {
-        /// The group's name.
+        /// The name of the target group.
         group: Box<str>,
-        /// Its protocol.
+        /// The protocol of the target group.
         found: Box<str>,
-        /// The Service port's protocol.
+        /// The protocol of the Service port.
         port: Protocol,
         /// The values that would match.
         expected: &'static str,
     },
 }
 
-/// Settings for all groups.
+/// Settings for all target groups.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSettings {
-    /// How long a call that timed out, or that another replica sent, may still take effect.
+    /// How long a call may still take effect after a timeout, or after another replica sent the call.
     pub late: Duration,
-    /// How long old targets of living pods remain after the last new target became healthy, if a change replaces all.
+    /// How long old targets of running pods remain after the last new target became healthy, if a change replaces all
+    /// targets.
     pub replacement_grace: Duration,
-    /// How long a namespace holds a group that no grant names, after its last binding ended.
+    /// How long a namespace still owns a target group without a grant after the namespace's last binding was removed.
     pub holder_patience: Duration,
-    /// Whether the time since an accepted registration without an answered read is measured.
+    /// Whether Headgate measures the time from an accepted registration to the next `DescribeTargetHealth` response.
     pub dates_registrations: bool,
-    /// How long registrations of one group wait for others, to send them in one call.
+    /// How long Headgate collects registrations of one target group, to send them in one call.
     pub add_window: Window,
     /// Whether Headgate writes nothing to AWS.
     pub read_only: bool,
-    /// How long load balancers may go on sending after a removal.
+    /// The propagation delays of the load balancers.
     pub bounds: Bounds,
     /// The seed for the jitter of backoffs.
     pub seed: u64,
 }
 
-/// A text with the first of these target groups and their number.
+/// Formats the first target groups of the list and the number of further target groups.
 pub fn list(references: &[GroupRef]) -> String {
     const NAMED: usize = 3;
     let mut said: Vec<String> = references.iter().take(NAMED).map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Time is a parameter: the core never reads a clock.
+//! The core never reads a clock; callers pass the time as a parameter.
 
 use std::{
     ops::{Add, Sub},
@@ -7,8 +7,8 @@ use std::{
 
 /// A point on the monotonic clock of the process, counted from its start.
 ///
-/// It is a type of its own because `std::time::Instant` needs the real clock, and the core also runs with a simulated
-/// one.
+/// The core has its own type because `std::time::Instant` needs the real clock, and the core also runs with a simulated
+/// clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -16,17 +16,17 @@ impl Moment {
     /// The start of the process.
     pub const START: Self = Self(Duration::ZERO);
 
-    /// The moment `elapsed` after the start of the process.
+    /// Creates the moment that is `elapsed` after the start of the process.
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
-    /// How long after the start of the process this is.
+    /// The time between the start of the process and this moment.
     pub const fn elapsed(self) -> Duration {
         self.0
     }
 
-    /// The time from `earlier` to here; zero if `earlier` is later.
+    /// The time from `earlier` to this moment, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -48,25 +48,25 @@ impl Sub<Duration> for Moment {
     }
 }
 
-/// A point on the wall clock, since 1970. Only for times that are stored and read by another process.
+/// A point on the wall clock, for times that another process reads later.
 ///
-/// The clocks of machines differ, and are sometimes set. A stored time therefore shows which of two events came first,
-/// but never how long ago one was. For that, use [`Written`].
+/// The clocks of machines differ, and are sometimes adjusted. Headgate therefore uses stored times only to order
+/// events. To measure how long ago an event was, use [`Written`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WallTime(Duration);
 
 impl WallTime {
-    /// The time this long after the beginning of 1970, in UTC.
+    /// Creates a time from the duration since the beginning of 1970, in UTC.
     pub const fn since_1970(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
-    /// How long after the beginning of 1970 this is.
+    /// The time since the beginning of 1970.
     pub const fn elapsed(self) -> Duration {
         self.0
     }
 
-    /// The time from `earlier` to here; zero if `earlier` is later.
+    /// The time from `earlier` to this time, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -90,9 +90,9 @@ impl Add<Duration> for WallTime {
 
 /// A stored time, and when this replica first saw it.
 ///
-/// There is one rule for stored times: a wait begins when this replica first sees the record, and the monotonic clock
-/// measures it. The record was written before that, so no wait ends early with any clock of the writer or this replica.
-/// A time of next year does not extend a wait. A new process sees the record again, and may wait once more.
+/// A wait begins when this replica first sees the record, and the monotonic clock measures the wait. A record is always
+/// written before a replica sees it, so no wrong clock can end a wait early. A stored time in the future cannot extend
+/// a wait. A new process sees the record for the first time, so it may wait again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
     at: WallTime,
@@ -100,44 +100,45 @@ pub struct Written {
 }
 
 impl Written {
-    /// A stored time that was first seen at `seen`.
+    /// Creates a record of a stored time that this replica first saw at `seen`.
     pub const fn new(at: WallTime, seen: Moment) -> Self {
         Self { at, seen }
     }
 
-    /// Updates the record with the time that is stored now. If it is the same, it keeps when it was first seen.
+    /// Updates the record with the currently stored time. If the stored time has not changed, the record keeps the
+    /// moment when this replica first saw it.
     #[must_use]
     pub fn now_says(self, at: WallTime, now: Moment) -> Self {
         if self.at == at { self } else { Self { at, seen: now } }
     }
 
-    /// The stored time. Only for comparison with other stored times.
+    /// The stored time, only for comparison with other stored times.
     pub const fn at(self) -> WallTime {
         self.at
     }
 
-    /// When this replica first saw it.
+    /// When this replica first saw the stored time.
     pub const fn seen(self) -> Moment {
         self.seen
     }
 
-    /// When a wait of length `bound` that begins with this record is over.
+    /// The end of a wait of length `bound` that begins with this record.
     pub fn ends(self, bound: Duration) -> Moment {
         self.seen + bound
     }
 
-    /// How long ago it was stored, at least.
+    /// The minimum time since the record was stored.
     pub const fn ago(self, now: Moment) -> Duration {
         now.since(self.seen)
     }
 }
 
-/// How long registrations of one group wait for others, to send them in one call.
+/// How long Headgate collects registrations of one target group, to send them in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// They wait until none was added for this long.
+    /// Headgate sends the registrations when no registration was added for this long.
     pub idle: Duration,
-    /// They wait at most this long.
+    /// The longest time for which Headgate collects registrations before it sends them.
     pub most: Duration,
 }
 

@@ -6,22 +6,22 @@ use super::{
     Cause, Health, HealthState, Moment, Notice, Owner, Reason, Target, TargetGroupArn, view::GateView,
 };
 
-/// A change.
+/// A recorded change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// A step of a pod's target in a target group.
     Target(TargetGroupArn, Target, Owner, TargetStep),
     /// A step of a pod.
     Pod(Owner, PodStep),
-    /// A node will be removed, for this reason. `None`: it remains.
+    /// The cause for the removal of a node, or `None` if the node remains.
     Node(Arc<str>, Option<Cause>),
-    /// Whether this replica leads from now on.
+    /// Whether this replica is the leader from now on.
     Leads(bool),
     /// A report to a user.
     Said(Notice),
 }
 
-/// A step of a target. Only the leader knows the answers of AWS.
+/// A step of a target. Only the leader receives AWS's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetStep {
     /// The target should be registered.
@@ -30,7 +30,7 @@ pub enum TargetStep {
     Registered,
     /// AWS has not accepted the registration.
     NotRegistered(Reason),
-    /// The load balancer reports a new state. `None`: the target is absent.
+    /// The load balancer reports a new state of the target. `None`: the target is absent.
     Shown(Option<HealthState>, Option<Health>),
     /// The target should be deregistered.
     Unwanted(Cause),
@@ -43,11 +43,11 @@ pub enum TargetStep {
 /// A step of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodStep {
-    /// The new state of its readiness gate.
+    /// The new state of the pod's readiness gate.
     Gate(GateView),
     /// The pod's eviction waits or is allowed, for this reason.
     Eviction(Cause, bool),
-    /// No process in the pod answers any more.
+    /// No process in the pod answers requests any more.
     Ended,
     /// The pod was deleted.
     Gone,
@@ -58,7 +58,7 @@ pub enum PodStep {
 pub struct Entry {
     /// The number of the entry, counted from 1 since this replica started.
     pub number: u64,
-    /// When this replica learned about it.
+    /// When this replica learned about the change.
     pub at: Moment,
     /// The change.
     pub what: Transition,

@@ -1,29 +1,29 @@
-//! The problems of a target group, while they last. They are reported on all its bindings.
+//! The current problems of a target group, which Headgate reports on all bindings of the group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Failure, Moment, Target, explanation::Word};
 
-/// See the module docs.
+/// The current problems of a target group.
 #[derive(Clone, Debug, Default)]
 pub struct Troubles {
-    /// What AWS rejects: by action, and by target if the rejection is about one.
+    /// AWS's rejections by action, and by target if a rejection concerns one target.
     pub refusals: BTreeMap<(&'static str, Option<Target>), Word>,
-    /// The failure of the last call of each action, if it failed.
+    /// The failure of the last call of each action, if the last call failed.
     pub failing: BTreeMap<&'static str, Failure>,
     /// The error of the ledger.
     pub ledger: Option<Word>,
-    /// Healthy targets that Headgate registered, and whose addresses another cluster may have got.
+    /// Healthy targets that Headgate registered and whose addresses pods of another cluster may have.
     pub suspects: BTreeSet<Target>,
-    /// Targets of Headgate in a zone that the load balancer does not serve, and since when.
+    /// Headgate's targets in zones that the load balancer does not serve, each with the start of the problem.
     pub zone_not_served: BTreeMap<Target, Moment>,
-    /// Whether that was reported.
+    /// Whether Headgate has reported the targets in `zone_not_served`.
     pub said_zone: bool,
-    /// Since when deregistrations wait for replacements, and how often that was reported.
+    /// The time since which deregistrations wait for replacements, and the number of reports about the wait.
     pub holds: Option<(Moment, u64)>,
-    /// The number of registrations that wait because AWS accepts no more, as last reported.
+    /// The last reported number of registrations that wait because AWS accepts no more targets.
     pub unplaced: usize,
-    /// AWS's answer when it accepted no more targets.
+    /// The failure that AWS returned when it accepted no more targets.
     pub quota: Option<Failure>,
 }
 
@@ -33,7 +33,7 @@ impl Troubles {
         self.refusals.values().chain(&self.ledger)
     }
 
-    /// The number of targets in a zone that the load balancer does not serve, and the first of them, as last reported.
+    /// The reported number of targets in zones that the load balancer does not serve, with the first such target.
     pub fn zone(&self) -> Option<(usize, Target)> {
         let first = self.zone_not_served.keys().next().filter(|_| self.said_zone)?;
         Some((self.zone_not_served.len(), *first))

@@ -1,4 +1,4 @@
-//! The views of the engine for readers: small, and replaced only when they change.
+//! Small views of the engine's state for readers, which the engine replaces only when the state changes.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,24 +8,24 @@ use super::{
     gate::{GateFacts, Shown},
 };
 
-/// A new view, or the end of one.
+/// A new view, or the removal of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Picture {
     /// The view of a binding.
     Binding(BindingView),
-    /// The binding has ended.
+    /// The binding was removed.
     BindingGone(BindingKey),
     /// The view of a target group.
     Group(GroupView),
-    /// No binding uses this target group any more.
+    /// No binding uses the target group any more.
     GroupGone(TargetGroupArn),
-    /// The view of an object that binds.
+    /// The view of an object that defines bindings.
     Origin(OriginView),
-    /// The object binds nothing any more.
+    /// The object no longer defines bindings.
     OriginGone(Origin),
 }
 
-/// One binding.
+/// The view of one binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindingView {
     /// The identity of the binding.
@@ -34,13 +34,13 @@ pub struct BindingView {
     pub targets: Vec<TargetView>,
     /// Former targets that are being deregistered or drained.
     pub ending: Vec<EndingView>,
-    /// How long terminating pods should be held if they have no value of their own.
+    /// The hold of terminating pods that have no hold annotation of their own.
     pub hold: HoldWanted,
-    /// Problems of the binding and its target group, each with a sentence.
+    /// Problems of the binding and its target group, each with a message.
     pub said: Vec<(Reason, String)>,
 }
 
-/// One target of a binding.
+/// The view of one target of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetView {
     /// The target.
@@ -51,9 +51,9 @@ pub struct TargetView {
     pub node: Option<Arc<str>>,
     /// Whether AWS has accepted the registration.
     pub registered: bool,
-    /// The health that the load balancer reports. `None`: not read yet.
+    /// The health that the load balancer reports, or `None` until AWS has returned the health.
     pub state: Option<HealthState>,
-    /// AWS's reason for this health. Empty: none.
+    /// AWS's reason for the health, or an empty text.
     pub why: &'static str,
     /// The readiness gate of the pod.
     pub gate: GateView,
@@ -68,7 +68,7 @@ pub enum GateView {
     Closed,
     /// The gate is open.
     Open,
-    /// The gate is open, although the health of the pod's targets could not be read.
+    /// The gate is open, although AWS did not return the health of the pod's targets.
     Unread,
 }
 
@@ -93,15 +93,14 @@ impl GateView {
     }
 }
 
-/// A former target of a binding, from the moment when it should be deregistered until the load balancer has finished
-/// draining it.
+/// A former target of a binding, from the time when it should be deregistered until the load balancer has drained it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndingView {
     /// The target.
     pub target: Target,
-    /// The pod it was registered for.
+    /// The pod for which the target was registered.
     pub pod: ObjectKey,
-    /// Why it should be deregistered.
+    /// Why the target should be deregistered.
     pub reason: Reason,
     /// Whether AWS has not accepted the deregistration yet.
     pub registered: bool,
@@ -109,76 +108,77 @@ pub struct EndingView {
     pub state: Option<HealthState>,
 }
 
-/// One target group.
+/// The view of one target group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
     /// The ARN.
     pub group: TargetGroupArn,
-    /// The zones as AWS reports them, or before that as the pods' nodes do. `None`: the zone is unknown. Includes zones
-    /// in which a target was healthy within the last hour.
+    /// The zones of the targets, as AWS reports them. Until AWS reports a target's zone, Headgate uses the zone of the
+    /// pod's node. The key `None` stands for an unknown zone. The map includes zones in which a target was healthy
+    /// within the last hour.
     pub zones: BTreeMap<Option<ZoneName>, ZoneView>,
     /// The number of foreign targets that are not draining.
     pub foreign: usize,
-    /// The number of targets that Headgate registered, that belong to no pod of this cluster any more, and that remain
-    /// because they are healthy. Another cluster may have got their addresses.
+    /// The number of healthy targets that Headgate registered but that no pod of this cluster needs any more. Suspect
+    /// targets remain registered, because a pod of another cluster may have the address.
     pub suspects: usize,
     /// The number of targets that another writer removes repeatedly.
     pub contested: usize,
     /// The number of targets that Headgate registered some time ago and that were never healthy.
     pub never_healthy: usize,
-    /// If the group is paused, the number of registrations and of deregistrations that wait.
+    /// If the group is paused, the number of waiting registrations and the number of waiting deregistrations.
     pub paused: Option<(usize, usize)>,
     /// The number of registrations that wait because AWS accepts no more targets.
     pub unplaced: usize,
-    /// The number of deregistrations that wait. Either all targets are being replaced, their pods still run, and no new
-    /// target is healthy yet; or pods that are no longer ready remain for their zones.
+    /// The number of deregistrations that wait. While all targets of running pods are being replaced, deregistrations
+    /// wait for a healthy new target. Deregistrations of unready pods wait while their zones need the pods.
     pub held: usize,
-    /// Until when they wait at most. `None`: no new target is healthy yet.
+    /// The latest time at which the waiting deregistrations become due. `None`: no new target is healthy yet.
     pub held_until: Option<Moment>,
-    /// When the last answered read began.
+    /// When the last answered `DescribeTargetHealth` call began.
     pub last_read: Option<Moment>,
-    /// When the oldest pending deregistration was caused.
+    /// The time of the event that caused the oldest pending deregistration.
     pub oldest_removal: Option<Moment>,
 }
 
 impl GroupView {
-    /// The number of targets that AWS shows in this state.
+    /// The number of targets that AWS lists in this state.
     pub fn in_state(&self, state: HealthState) -> usize {
         self.zones.values().filter_map(|zone| zone.states.get(&state)).sum()
     }
 }
 
-/// One zone of a target group.
+/// The view of one zone of a target group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneView {
     /// The number of desired targets.
     pub wanted: usize,
-    /// How many of these are healthy.
+    /// The number of desired targets that are healthy.
     pub serving: usize,
-    /// The number of targets that AWS shows in each state, including foreign ones.
+    /// The number of targets that AWS lists in each state, including foreign targets.
     pub states: BTreeMap<HealthState, usize>,
 }
 
-/// An object that binds: a Service with the annotation, or a TargetBinding that a user wrote.
+/// An object that defines bindings: a Service with the annotation, or a TargetBinding that a user wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OriginView {
     /// The kind and name of the object.
     pub origin: Origin,
     /// The UID of the object.
     pub uid: Uid,
-    /// Whether the object exists; the bindings of a deleted Service remain in force for a while.
+    /// Whether the object exists. The bindings of a deleted Service remain active for a while.
     pub exists: bool,
-    /// The problems of its spec or annotation.
+    /// The problems of the object's spec or annotation.
     pub problems: Vec<Problem>,
 }
 
-/// Why a living pod is deregistered.
+/// Why Headgate deregisters a running pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Apart {
-    /// The leader deregisters it for its eviction.
+    /// The leader deregisters the pod for its eviction.
     pub decided: bool,
-    /// Its node will be removed, and it is deregistered at once.
+    /// The pod's node will be removed, so Headgate deregisters the pod immediately.
     pub node_goes: bool,
-    /// It has not been ready for too long, and its zones do not need it.
+    /// The pod has been unready for too long, and its zones do not need it.
     pub let_go: bool,
 }

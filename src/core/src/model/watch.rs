@@ -1,4 +1,4 @@
-//! News of a watch of Kubernetes objects.
+//! Changes that a watch of Kubernetes objects reports.
 
 use std::{fmt, sync::Arc};
 
@@ -30,15 +30,15 @@ impl fmt::Display for Scope {
     }
 }
 
-/// News of a watch.
+/// A change that a watch reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
     /// The object exists, with this content.
     Applied(T),
-    /// The object was deleted; this is its last state.
+    /// The object was deleted and had this last state.
     Deleted(T),
-    /// All objects within the scope. An object that is missing was deleted. The list is a consistent read, never older
-    /// than earlier news.
+    /// All objects within the scope. An object that is missing from the list was deleted. The list is consistent, and
+    /// never older than earlier changes.
     Relisted(Scope, Vec<T>),
 }
 

@@ -1,6 +1,6 @@
-//! Enums whose variants are words of Kubernetes, of AWS, or of users.
+//! Enums whose variants have fixed names in Kubernetes, in AWS or for users.
 
-/// Defines an enum and the word of each variant.
+/// Defines an enum with a fixed name for each variant.
 #[macro_export]
 macro_rules! words {
     ($(#[$of:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $word:expr),* $(,)? }) => {
@@ -12,12 +12,12 @@ macro_rules! words {
             /// All variants.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The word of the variant.
+            /// The name of the variant.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),* }
             }
 
-            /// The variant with this word.
+            /// The variant with this name.
             pub fn of_word(word: &str) -> Option<Self> {
                 Self::ALL.iter().copied().find(|known| known.as_str() == word)
             }

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-/// The longest name; AWS's have up to 23 characters (`us-west-2-wl1-las-wlz-1`).
+/// The maximum length of a zone name. AWS zone names have up to 23 characters (`us-west-2-wl1-las-wlz-1`).
 const MOST: usize = 31;
 
-/// The name of an Availability Zone, from AWS's answers (`all`: an address outside of the VPC) or from the label of a
-/// Node. It is small, so that it can be stored with each target.
+/// The name of an Availability Zone, from AWS's answers or from the label of a Node. AWS returns `all` for an address
+/// outside the VPC. The type is small, because each target stores its zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneName {
-    // The first field, so that the derived order is the order of the names.
+    // `bytes` is the first field, so that the derived order is the order of the names.
     bytes: [u8; MOST],
     length: u8,
 }
 
 impl ZoneName {
-    /// Reads a name. `None`: it is empty, too long, or has invalid characters.
+    /// Parses a name. `None`: the name is empty, too long, or has invalid characters.
     pub fn parse(name: &str) -> Option<Self> {
         let (mut bytes, length) = ([0; MOST], u8::try_from(name.len()).ok()?);
         let is_one =

@@ -1,13 +1,15 @@
-//! What Headgate needs to know about nodes: their zone, whether they accept pods, and whether they will be removed.
+//! Nodes: their zones, whether they accept pods, and whether they will be removed.
 //!
-//! * **Owns** the last known nodes, and which of them will be removed. Deleted nodes are kept while they have pods.
-//! * **Flow.** The watch has news ([`Nodes::apply`]), or time passes ([`Nodes::pass`]). Both return the nodes that will
-//!   now be removed, or that remain after all. [`LastSeen`] answers questions about single nodes.
-//! * **Guarantees.** Only this module decides about nodes: the zone, whether it has room, and which sign counts
-//!   ([`Signal`]). If a list or a watch reports the end of most nodes, nothing changes until another list confirms it.
-//!   Pods of nodes that are really lost are deleted soon, and deregistered at once.
-//! * **Assumes** no permissions. Without permission to watch nodes, there are no zones and no early signals, and
-//!   nothing waits for them.
+//! * **Owns** the last known state of each node, and which nodes will be removed. The module keeps a deleted node while
+//!   the node has pods.
+//! * **Flow.** [`Nodes::apply`] records a change from the watch, and [`Nodes::pass`] advances the time. Both functions
+//!   return the nodes whose announced removal has changed. [`LastSeen`] answers queries about single nodes.
+//! * **Guarantees.** Only this module determines the zone of a node, whether a zone accepts pods, and which sign
+//!   applies to a node ([`Signal`]). If a list or a watch reports the deletion of most nodes, Headgate changes nothing
+//!   until another list confirms the deletion. If nodes are really lost, Kubernetes soon deletes their pods, and
+//!   Headgate deregisters the deleted pods immediately.
+//! * **Assumes** no permissions. Without permission to watch nodes, Headgate knows no zones and no early signs, and
+//!   waits for no node.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,39 +27,39 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
     all: BTreeMap<Arc<str>, NodeFacts>,
-    /// The nodes that will be removed or were deleted, and when that was seen.
+    /// The nodes that will be removed or were deleted, each with its sign and the time when Headgate saw the sign.
     going: BTreeMap<Arc<str>, (Signal, WallTime)>,
-    /// For each taint that announces a drain, the number of nodes with it.
+    /// For each taint that announces a drain, the number of nodes with the taint.
     marked: BTreeMap<Box<str>, usize>,
     /// The nodes with the annotation `detached-at`.
     detached: BTreeSet<Arc<str>>,
     signals: Signals,
     brake: Brake<Arc<str>>,
-    /// When the nodes that are not ready will count as lost.
+    /// When each unready node will count as lost.
     unready: Agenda<Moment, Arc<str>>,
-    /// The nodes that have not been ready for [`LOST_AFTER`].
+    /// The nodes that have been unready for [`LOST_AFTER`].
     lost: BTreeSet<Arc<str>>,
     /// The nodes whose presence has changed since the last call of [`Self::take_turned`].
     turned: Vec<(Arc<str>, Presence)>,
 }
 
-/// A node counts as lost after it has not been ready for this long. The VPC does not reuse its addresses before the
-/// instance has terminated.
+/// A node counts as lost after it has been unready for this long. The VPC does not reuse the addresses of an instance
+/// before the instance has terminated.
 const LOST_AFTER: Duration = Duration::from_secs(30);
 
-/// What is known about single nodes. Read-only.
+/// A read-only view of single nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct LastSeen<'a>(&'a Nodes);
 
 impl Nodes {
-    /// No nodes. `signals`: the signs of a node that will be removed. `patience`: the longest time for which the end of
-    /// most nodes waits for a confirmation.
+    /// Creates the state without any nodes. `signals` are the signs of a node that will be removed. `patience` limits
+    /// how long the deletion of most nodes waits for a confirmation.
     pub fn new(signals: Signals, patience: Duration) -> Self {
         Self { signals, brake: Brake::new(patience), ..Self::default() }
     }
 
-    /// Applies news of the watch. Returns the nodes that will now be removed, or that remain after all. `None`: no
-    /// change.
+    /// Applies a change that the watch reports. Returns the nodes whose announced removal has changed, or `None`
+    /// without any change.
     pub fn apply(
         &mut self,
         change: Change<NodeFacts>,
@@ -92,7 +94,7 @@ impl Nodes {
         Some(touched.into_iter().filter(|node| self.look(node, wall)).collect())
     }
 
-    /// Stores a node. Returns its name if it has changed.
+    /// Stores a node, and returns the name of the node if the node has changed.
     fn put(&mut self, node: NodeFacts, seen: Moment) -> Option<Arc<str>> {
         let name = node.name.clone();
         self.note_ready(&node, seen);
@@ -105,8 +107,8 @@ impl Nodes {
         (before.as_ref() != self.all.get(&name)).then_some(name)
     }
 
-    /// Records the readiness of a node. A node that is not ready when it is first seen has not been ready for a long
-    /// time, because it was so before this replica started.
+    /// Records the readiness of a node. A node that is unready at its first appearance counts as lost, because it was
+    /// unready before this replica started.
     fn note_ready(&mut self, node: &NodeFacts, seen: Moment) {
         let (name, before) = (&node.name, self.all.get(&node.name));
         let (is_new, was_ready) = (before.is_none(), before.is_some_and(|before| !before.not_ready));
@@ -141,7 +143,7 @@ impl Nodes {
         self.turned.push((node.clone(), Presence::Gone));
     }
 
-    /// Advances the time. Returns the nodes that now count as removed, because no list confirmed that they exist.
+    /// Advances the time. Returns the nodes that now count as deleted, because no list has confirmed their existence.
     pub fn pass(&mut self, now: Moment, wall: WallTime) -> Vec<Arc<str>> {
         while let Some(node) = self.unready.take(now) {
             self.loses(node);
@@ -154,7 +156,7 @@ impl Nodes {
         gone
     }
 
-    /// The scope to list once more, if any. Returned once.
+    /// Takes the scope to list again, if any.
     pub const fn take_asks(&mut self) -> Option<Scope> {
         self.brake.take_asks()
     }
@@ -180,7 +182,7 @@ impl Nodes {
         is_new
     }
 
-    /// Forgets a deleted node without pods and targets.
+    /// Drops the record that a node will be removed or was deleted.
     pub fn forget(&mut self, node: &Arc<str>) -> Option<(Signal, WallTime)> {
         let known = self.going.remove(node);
         if let Some((signal, _)) = known.as_ref().filter(|(signal, _)| signal.fate == Fate::Disrupted)
@@ -194,17 +196,17 @@ impl Nodes {
         known
     }
 
-    /// The nodes that will be removed, or were deleted while they have pods.
+    /// The nodes that will be removed, and deleted nodes that still have pods.
     pub fn going(&self) -> impl Iterator<Item = (&Arc<str>, &Signal)> {
         self.going.iter().map(|(node, (signal, _))| (node, signal))
     }
 
-    /// The sign that a node will be removed, and when it was first seen. `None`: there is no sign.
+    /// The sign that a node will be removed, and when Headgate first saw the sign. `None`: the node has no sign.
     pub fn signal(&self, node: &Arc<str>) -> Option<(&Signal, WallTime)> {
         self.going.get(node).map(|(signal, since)| (signal, *since))
     }
 
-    /// What is known about single nodes.
+    /// Returns a read-only view of single nodes.
     pub const fn last_seen(&self) -> LastSeen<'_> {
         LastSeen(self)
     }
@@ -220,14 +222,14 @@ impl<'a> LastSeen<'a> {
         self.0.all.get(node?)
     }
 
-    /// Whether the node of a pod is known to remain. A sign that does not concern the pod does not count.
+    /// Whether Headgate knows that the node of a pod remains. Only signs that concern the pod count.
     pub fn stays(self, pod: &PodFacts) -> bool {
         let signal = self.get(pod.node.as_ref()).map(|node| self.0.signals.of(node));
         signal.is_some_and(|signal| signal.is_none_or(|signal| !signal.concerns(pod)))
     }
 
-    /// Whether Headgate may act now on the sign of a node. It does not act on a taint on more than one node in four: a
-    /// node group may taint all nodes before it drains the first one.
+    /// Whether Headgate may act now on the sign of a node. Headgate ignores a taint on more than a quarter of all
+    /// nodes. A tool may taint all nodes of a node group before it drains the first node.
     pub fn is_its_turn(self, signal: &Signal) -> bool {
         let marked = self.0.marked.get(&signal.sign).copied().unwrap_or_default();
         signal.cordoned || signal.fate != Fate::Disrupted || marked <= 1 || marked * 4 <= self.0.all.len()
@@ -243,13 +245,13 @@ impl<'a> LastSeen<'a> {
         self.get(node)?.zone.as_ref()
     }
 
-    /// Whether a node is known to accept no new pods.
+    /// Whether Headgate knows that a node accepts no new pods.
     pub fn is_closed(self, node: Option<&Arc<str>>) -> bool {
         self.get(node).is_some_and(|node| !node.takes_pods)
     }
 
-    /// The existing nodes that will be removed, and those with `detached-at`. The flag tells whether the node will be
-    /// removed.
+    /// The existing nodes that will be removed or have the annotation `detached-at`. The flag is true if the node will
+    /// be removed.
     pub fn may_be_detached(self) -> impl Iterator<Item = (&'a NodeFacts, bool)> {
         let Nodes { all, going, detached, .. } = self.0;
         let stay = detached.iter().filter(|name| !going.contains_key(*name));
@@ -263,12 +265,12 @@ impl<'a> LastSeen<'a> {
         here.any(|node| node.takes_pods)
     }
 
-    /// If most nodes are reported as deleted and this is one of them, when Headgate will believe that.
+    /// When Headgate accepts the unconfirmed deletion of this node, if any.
     pub fn given_up_at(self, node: Option<&Arc<str>>) -> Option<Moment> {
         self.0.brake.doubted_until(node?)
     }
 
-    /// When [`Nodes::pass`] next has something to do.
+    /// The next time at which [`Nodes::pass`] must run.
     pub fn next_due(self) -> Option<Moment> {
         self.0.brake.next_due().into_iter().chain(self.0.unready.next_due()).min()
     }
@@ -336,7 +338,7 @@ mod tests {
         assert!(stays(&nodes, "a1"));
     }
 
-    /// Five nodes, followed by a list with this many of them. Returns whether anything is new.
+    /// Applies a list with the first `count` of five nodes. Returns whether anything has changed.
     fn listed(nodes: &mut Nodes, count: usize) -> bool {
         let all = ["a1", "a2", "a3", "a4", "a5"];
         let list = all[..count].iter().map(|name| node(name, "a", true)).collect();
@@ -394,8 +396,8 @@ mod tests {
         assert!(!nodes.last_seen().stays(&pod("web", "u-1").on("a1").of_daemon_set().build()));
     }
 
-    /// This many of five nodes have a taint, and the first node is cordoned or not. Returns whether Headgate may act on
-    /// it.
+    /// Returns whether Headgate may act on the first of five nodes, of which `marked` nodes have a taint. `cordoned` is
+    /// true if the first node is cordoned.
     fn is_turn(marked: usize, cordoned: bool) -> bool {
         let mut nodes = five();
         for at in 1..=marked {

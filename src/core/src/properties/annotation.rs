@@ -1,4 +1,4 @@
-//! The annotation that names target groups.
+//! Properties of the annotation that names target groups.
 
 use proptest::prelude::*;
 

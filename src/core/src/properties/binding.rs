@@ -1,4 +1,4 @@
-//! The bindings in force for a Service whose annotation becomes invalid, as a whole or in part.
+//! Properties of the active bindings when the annotation of a Service becomes invalid, as a whole or in part.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -43,7 +43,7 @@ fn written(bound: &[(usize, String)]) -> Vec<String> {
     bound.iter().map(part).collect()
 }
 
-/// An invalid part: it has no port, one that the Service does not have, or no target group.
+/// An invalid part, with no port, an unknown port or no target group.
 fn garbage() -> impl Strategy<Value = String> {
     let left = prop_oneof![
         text("[a-z]{1,3}x=?"),

@@ -1,4 +1,5 @@
-//! Objects that are reported as deleted, in any order: a wrong report removes little, and a true one is believed soon.
+//! Properties of the check for doubtful deletions: a wrong report removes few objects, and Headgate soon accepts a
+//! correct report.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -14,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 type Names = BTreeSet<Arc<str>>;
 
-/// The next event of a watch, and the time before it.
+/// An event of a watch.
 #[derive(Clone, Debug)]
 enum Said {
     Listed(BTreeSet<u8>),
@@ -43,7 +44,7 @@ fn names(of: &BTreeSet<u8>) -> Names {
     of.iter().map(|of| name(*of)).collect()
 }
 
-/// The watched objects, and the believed ones.
+/// The state of the check, and the objects that count as existing.
 struct Watched {
     brake: Brake<Arc<str>>,
     there: Names,
@@ -51,7 +52,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// A list that contains these objects.
+    /// Creates the state after a list of these objects.
     fn new(there: &BTreeSet<u8>) -> Self {
         let mut it = Self { brake: Brake::new(PATIENCE), there: Names::new(), now: Moment::START };
         it.listed(&names(there));

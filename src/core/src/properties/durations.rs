@@ -1,4 +1,4 @@
-//! Durations and times.
+//! Properties of durations and times.
 
 use proptest::prelude::*;
 

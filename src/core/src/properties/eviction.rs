@@ -1,4 +1,4 @@
-//! The annotations on pods about their evictions, for any order of writes.
+//! Properties of the annotations on pods about their evictions, for any order of writes.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The data of a readiness gate that Headgate reads back: its message, and what was expected of a pod.
+//! Properties of the gate data that Headgate reads back: the message of the condition, and the expected bindings of a
+//! pod.
 
 use std::net::IpAddr;
 

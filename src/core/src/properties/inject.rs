@@ -1,4 +1,4 @@
-//! The injection into a new pod when the API server calls the webhook again.
+//! Properties of the injection into a new pod when the API server calls the webhook again.
 
 use proptest::prelude::*;
 
@@ -128,7 +128,7 @@ fn a_pod_that_was_given_all_is_given_nothing_more() {
     });
 }
 
-/// What may have changed before the webhook is called again for a pod.
+/// Possible changes between two webhook calls for a pod.
 fn later() -> impl Strategy<Value = (Known, Option<i64>, Option<Box<str>>, Terms)> {
     let hold = prop::option::of(text("auto|off|[0-9]{1,4}s").prop_map(Into::into));
     let limit = prop::option::of(1..700_u32);

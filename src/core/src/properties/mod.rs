@@ -1,5 +1,5 @@
-//! Property tests of all readers of external data. For all input, nothing panics, values and reports have a limit, and
-//! printed values can be read back. An invalid part changes no other part.
+//! Property tests of all parsers of external data. For any input, a parser does not panic, values and reports remain
+//! within their limits, and printed values can be parsed again. An invalid part does not affect other parts.
 //!
 //! The cases come from a fixed seed, so a failing run is reproducible.
 
@@ -40,7 +40,7 @@ fn text(pattern: &str) -> impl Strategy<Value = String> + use<> {
     string_regex(pattern).unwrap()
 }
 
-/// Any text: a short one of any characters, an almost valid one, or a very long one.
+/// Any text: a short text of any characters, an almost valid text, or a very long text.
 fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![
         8 => text(r"\PC{0,40}"),
@@ -55,7 +55,7 @@ fn label() -> impl Strategy<Value = String> {
     text("[a-z]([-a-z0-9]{0,13}[a-z0-9])?")
 }
 
-/// Checks that a message is safe to print, and contains the valid value.
+/// Checks that a message has a limited length and ends with the remedy.
 fn is_a_good_message(said: &str) -> Result<(), TestCaseError> {
     prop_assert!(
         said.len() <= LONGEST_MESSAGE,

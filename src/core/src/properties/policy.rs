@@ -1,4 +1,4 @@
-//! The other annotations of a Service.
+//! Properties of the other annotations of a Service.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn any_values_are_a_policy_in_bounds_and_each_that_cannot_be_read_leaves_the_one
             is_a_good_message(&said)?;
             prop_assert!(said.contains("is in effect."), "{said}");
         }
-        // The valid annotations have the same effect without the invalid ones.
+        // If all values are valid, the earlier policy has no effect.
         let (alone, _) = Policy::read(&now, Policy::default());
         if bad.is_empty() {
             prop_assert_eq!(alone, policy);

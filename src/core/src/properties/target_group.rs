@@ -1,4 +1,4 @@
-//! Target groups by name and by ARN, in annotations and in AWS's answers.
+//! Properties of target groups by name and by ARN, in annotations and in AWS's answers.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The field `action` of an Event: what Headgate did or tried when it reports something.
+//! The `action` field of an Event, which names what Headgate did or tried to do.
 
 use crate::model::{
     Reason,
@@ -7,7 +7,7 @@ use crate::model::{
 };
 
 words! {
-    /// See the module docs.
+    /// The `action` field of an Event.
     EventAction {
         /// Resolve the target groups of a Service or TargetBinding, or apply a grant.
         Bind = "Bind",
@@ -17,7 +17,7 @@ words! {
         Deregister = "Deregister",
         /// Open a readiness gate.
         OpenGate = "OpenGate",
-        /// Keep a pod alive when it stops.
+        /// Keep a terminating pod running.
         HoldPod = "HoldPod",
         /// Decide on an eviction.
         Evict = "Evict",
@@ -25,7 +25,7 @@ words! {
         RollOut = "RollOut",
         /// Call the AWS API.
         CallAws = "CallAws",
-        /// Acquire, keep or give up the Lease.
+        /// Acquire, keep or release the Lease.
         Lead = "Lead",
     }
 }
@@ -55,7 +55,7 @@ impl EventAction {
             | Reason::ZoneWithoutHealthyTarget
             | Reason::TargetRefused
             | Reason::QuotaExceeded => Self::Register,
-            // A pod that exceeds a limit is not registered; a Service is not bound.
+            // A pod that exceeds a limit is not registered.
             Reason::LimitExceeded if is_pod => Self::Register,
 
             Reason::NotReady
@@ -77,7 +77,7 @@ impl EventAction {
             | Reason::RemovalsFail => Self::Deregister,
 
             Reason::GateDelayed | Reason::HealthUnread | Reason::HeadgateLeft => Self::OpenGate,
-            // On a pod, these reasons are about its gate.
+            // On a pod, `NotSelected` and `RightMissing` concern the readiness gate.
             Reason::NotSelected | Reason::RightMissing if is_pod => Self::OpenGate,
 
             Reason::HoldMissing | Reason::HoldTooShort => Self::HoldPod,
@@ -91,7 +91,7 @@ impl EventAction {
 
             Reason::NodesInTurn | Reason::ProgressDeadlineExceeded | Reason::PodsRefused => Self::RollOut,
 
-            // Headgate reaches AWS again.
+            // The reason `AsExpected` reports that Headgate reaches AWS again.
             Reason::AwsUnreachable
             | Reason::NoAwsCredentials
             | Reason::AccessDenied

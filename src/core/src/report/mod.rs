@@ -1,16 +1,16 @@
-//! What others see: views of bindings and target groups, and the texts about problems.
+//! The output for readers: views of bindings and target groups, and texts about problems.
 //!
-//! **Owns** which views have changed since they were last shown, and the reports to the owners of Services and
-//! TargetBindings.
+//! **Owns** the set of views that have changed since Headgate last published them, and the reports to the owners of
+//! Services and TargetBindings.
 //!
 //! **Flow.** A change of a binding or a target group invalidates its view. At the end of each step, but at most ten
-//! times a second, the invalid views are built again from the state of that time.
+//! times per second, Headgate rebuilds the invalid views from the current state.
 //!
-//! **Guarantees.** The calls of a step come before its views. During a burst of events, a large binding's view is built
-//! at most ten times a second, so it may be 100 ms old. When the view of a target group without bindings and targets is
-//! built, the group is dropped.
+//! **Guarantees.** A step emits its calls before its views. During a burst of events, a view may be 100 ms old, because
+//! Headgate rebuilds views at most ten times per second. If a target group has neither bindings nor targets, Headgate
+//! drops the group when it rebuilds the view.
 //!
-//! **Assumptions.** Every change invalidates its view: a valid view does not change.
+//! **Assumptions.** Every change invalidates the affected view.
 
 pub mod action;
 pub mod journal;
@@ -34,10 +34,10 @@ use crate::{
     view::{BindingView, GateView, Picture, TargetView},
 };
 
-/// During a burst of pod events, the view of a large binding is built at most this often.
+/// The minimum interval between two rebuilds of views, for bursts of pod events.
 const PERIOD: Duration = Duration::from_millis(100);
 
-/// The views to build again. See the module docs.
+/// The views to rebuild, as described in the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Reports {
     bindings: BTreeSet<BindingKey>,
@@ -58,7 +58,8 @@ impl Reports {
         self.groups.insert(group.clone());
     }
 
-    /// Records all problems of the bindings of `origin`. Returns those that were not reported yet: one text per reason.
+    /// Records all problems of the bindings of `origin`. Returns one text per reason for the problems that were not
+    /// reported yet.
     pub fn news(
         &mut self,
         origin: &Origin,
@@ -76,12 +77,12 @@ impl Reports {
         news.into_iter().map(together).collect()
     }
 
-    /// Forgets all reports, so that every problem is reported again.
+    /// Clears the record of all reports, so that Headgate reports every problem again.
     pub fn hush(&mut self) {
         self.told = Notices::default();
     }
 
-    /// Records that AWS throttles these calls. Every binding of their account reports it.
+    /// Records which calls AWS throttles. Every binding in an affected account reports the throttled calls.
     pub fn throttled(&mut self, throttled: Throttled, index: &Index) {
         if self.throttled != throttled {
             let is_other = |key: &BindingKey| throttled.of(&key.group) != self.throttled.of(&key.group);
@@ -91,17 +92,17 @@ impl Reports {
         }
     }
 
-    /// The report that AWS throttles calls of this group's account.
+    /// The report that AWS throttles calls for the account of this group.
     pub fn throttling(&self, group: &TargetGroupArn) -> Option<(Reason, String)> {
         self.throttled.of(group).map(|calls| (Reason::Throttled, sayings::throttled(calls)))
     }
 
-    /// When to show the next view.
+    /// When to publish the next view.
     pub fn due(&self) -> Option<Moment> {
         (!self.bindings.is_empty() || !self.groups.is_empty()).then_some(self.not_before)
     }
 
-    /// Shows the changed views if it is time. Drops target groups without bindings.
+    /// Returns the changed views if they are due, and drops target groups without bindings.
     pub fn flush(
         &mut self,
         now: Moment,

@@ -1,8 +1,7 @@
-//! The catalogue of texts that users read about targets, gates, holds and evictions, in Events, conditions and log
-//! lines.
+//! The texts about targets, gates, holds and evictions in Events, conditions and log lines.
 //!
-//! Each text names its object first, then what happened, then what to do. An Event has at most
-//! [`LONGEST`](crate::model::notice::LONGEST) characters. To fit, a text only shortens the names in it ([`brief`]).
+//! Each text names its object first, then the event, then the required action. An Event has at most
+//! [`LONGEST`](crate::model::notice::LONGEST) characters. To fit, a text shortens only its names ([`brief`]).
 
 use std::{net::IpAddr, time::Duration};
 
@@ -22,61 +21,61 @@ use crate::{
     },
 };
 
-/// A problem of a binding. `example`: a pod or target that has it.
+/// The text about a problem of a binding. `example` is a pod or target with the problem.
 pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) -> String {
     let (group, port) = (binding.key.group.name(), &binding.key.port);
     let example = brief(example);
     match (trouble, &binding.port.target_port) {
         (TroubleKind::Unfit(Cause::NoSuchPort), TargetPort::Name(name)) => format!(
-            "Pod {example}: no {} port \"{name}\", so no target of {group}. Name the port in the pod, or fix targetPort of \
+            "Pod {example} has no {} port \"{name}\" for target group {group}. Name the port in the pod, or fix targetPort of \
              {port}.",
             binding.port.protocol.as_str(),
         ),
         (TroubleKind::Unfit(_), _) => format!(
-            "Pod {example}: no {} address, so it is no target of {group}. Bind {port} to a target group of the pod's address \
+            "Pod {example} has no {} address for target group {group}. Bind port {port} to a target group of the pod's address \
              family.",
             binding.family.as_str(),
         ),
         (TroubleKind::ClaimedTwice(other), _) => format!(
-            "Target {example}: {} also binds it to {group}. Remove the target group from one of the two.",
+            "Target {example} is also bound to {group} by {}. Remove the target group from one of the two bindings.",
             brief(&other.to_string()),
         ),
         (TroubleKind::HostNetwork { waiting, owner, target }, _) => format!(
-            "Target {target}: pod {} waits for pod {}. Give each pod of a node its own port.",
-            brief(&waiting.name),
+            "Target {target} is used by pod {}; pod {} waits. Give each pod on a node its own port.",
             brief(&owner.name),
+            brief(&waiting.name),
         ),
         (TroubleKind::ListDoubted, _) => format!(
-            "Target group {group}: a list lacked most pods ({example}). Headgate waits 30 s for a second list. If it recurs, check \
-             the API server."
+            "Target group {group}: a list lacked most pods, such as {example}. Headgate waits 30 s for a second list. Check the API \
+             server for errors."
         ),
     }
 }
 
-/// A pod of the host network waits for the target of another pod. For the waiting pod.
+/// The Event for a host-network pod that waits for the target of another pod.
 pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
     format!(
-        "Target {target}: host-network pod {} uses this address, so this pod waits. Give each pod of a node its own port.",
+        "Target {target} is used by host-network pod {}, so this pod waits. Give each pod on a node its own port.",
         brief(&owner.name)
     )
 }
 
-/// A pod of the host network waits for the target of another pod. For the pod that has the target.
+/// The Event for a host-network pod with a target for which another pod waits.
 pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
     format!(
-        "Target {target}: host-network pod {} waits for this address. Give each pod of a node its own port.",
+        "Target {target} of this pod is also needed by host-network pod {}, which waits. Give each pod on a node its own port.",
         brief(&waiting.name)
     )
 }
 
-/// A binding of these targets is paused.
+/// The text about a target group with a paused binding.
 pub fn paused(arn: &TargetGroupArn, by: &Origin) -> String {
-    let how = match by {
-        Origin::Service(_) => "the annotation headgate.dev/paused",
-        Origin::TargetBinding(_) => "spec.paused",
+    let (how, what) = match by {
+        Origin::Service(_) => ("annotation headgate.dev/paused", "annotation"),
+        Origin::TargetBinding(_) => ("spec.paused", "field"),
     };
     format!(
-        "Target group {}: Headgate changes no target of {} ({how}). Remove that to end the pause.",
+        "Target group {}: Headgate changes no target of {} ({how}). To end the pause, remove the {what}.",
         arn.name(),
         brief(&by.to_string())
     )
@@ -87,38 +86,38 @@ pub fn read_only(arn: &TargetGroupArn) -> String {
     format!("Target group {}: Headgate changes nothing, because it runs with --read-only.", arn.name())
 }
 
-/// AWS throttles these calls.
+/// AWS throttles calls of the account.
 pub fn throttled(calls: &str) -> String {
     format!(
-        "AWS throttles {calls} of this account and region. Headgate sends fewer, deregistrations first. Request a higher \
-         limit, or reduce other calls."
+        "AWS throttles {calls} in this account and region. Headgate sends fewer calls and deregisters targets first. Request \
+         a higher limit, or reduce other calls."
     )
 }
 
 /// Targets should be deregistered, but the binding is paused.
 pub fn removals_paused(arn: &TargetGroupArn) -> String {
     format!(
-        "Target group {}: unwanted targets remain and may get requests (headgate.dev/paused, spec.paused or --read-only). End \
-         the pause to deregister them.",
+        "Target group {}: unwanted targets remain and may get requests (headgate.dev/paused, spec.paused or --read-only). To \
+         deregister the targets, end the pause.",
         arn.name()
     )
 }
 
-/// Targets remain registered for a while because all of them are being replaced.
+/// Targets remain registered for a while, because all targets of the group are being replaced.
 pub fn removal_held(arn: &TargetGroupArn, minutes: u64) -> String {
-    let lasts = if minutes > 0 { format!(" for {minutes} min") } else { String::new() };
+    let lasts = if minutes > 0 { format!(" ({minutes} min so far)") } else { String::new() };
     format!(
-        "Target group {}: replacing all targets{lasts}, one for each new healthy one. If this takes long, check their health \
-         check (--replacement-grace).",
+        "Target group {}: Headgate replaces all targets{lasts}, one for each new healthy target. Check the health check, or lower \
+         --replacement-grace.",
         arn.name()
     )
 }
 
-/// Pods that are not ready remain registered for their zones.
+/// Unready pods remain registered, because their zones need them.
 pub fn kept_for_zone(arn: &TargetGroupArn) -> String {
     format!(
-        "Target group {}: unready pods remain targets for {MIN_HEALTHY_PER_ZONE}, at most --eviction-patience. Make pods of \
-         their zone ready.",
+        "Target group {}: unready pods remain registered for {MIN_HEALTHY_PER_ZONE}, for at most --eviction-patience. Make \
+         pods in each zone ready.",
         arn.name()
     )
 }
@@ -130,16 +129,16 @@ fn zone_has_no_other(cause: Cause) -> &'static str {
     }
 }
 
-/// A pod that is not ready is deregistered despite its zone.
+/// Headgate deregisters an unready pod although the pod's zone needs it.
 pub fn goes_not_ready(cause: Cause, after: Duration) -> String {
     let why = zone_has_no_other(cause);
     format!(
-        "Deregistered while not ready, below {MIN_HEALTHY_PER_ZONE}: {why} within {} s. Add nodes with room in each zone.",
+        "The unready pod was deregistered despite {MIN_HEALTHY_PER_ZONE}: {why} within {} s. Add nodes with room in each zone.",
         after.as_secs()
     )
 }
 
-/// AWS rejects a call for a permanent reason. `item`: the target, if the call is about one.
+/// AWS rejects a call for a permanent reason. `item` is the target, if the rejection concerns one target.
 pub fn refusal(
     arn: &TargetGroupArn,
     action: &str,
@@ -153,15 +152,15 @@ pub fn refusal(
             return None;
         }
         FailureClass::Denied => format!(
-            "Target group {group}: IAM denies {action} ({code}). Allow elasticloadbalancing:{action}."
+            "Target group {group}: IAM denies {action} ({code}). Allow elasticloadbalancing:{action} in the IAM policy."
         ),
         FailureClass::Gone => format!(
-            "Target group {group}: deleted ({code}: {message}). Create it again, or remove it from the binding."
+            "Target group {group} does not exist ({code}: {message}). Create the group again, or remove it from the binding."
         ),
         FailureClass::Refused => {
             let about = item.map(|item| format!("Target {}", item.target));
             let about = about.unwrap_or_else(|| format!("Target group {group}"));
-            format!("{about}: AWS rejects {action} ({code}: {message}). Fix the cause.")
+            format!("{about}: AWS rejects {action} ({code}: {message}). Fix the reported cause.")
         }
     };
     Some((failure.class.reason(), said))
@@ -169,8 +168,12 @@ pub fn refusal(
 
 /// Targets are in a zone that the load balancer does not serve.
 pub fn zone_not_served(arn: &TargetGroupArn, targets: usize, first: &Target) -> String {
+    let others = match targets {
+        0 | 1 => " is".to_owned(),
+        all => format!(" and {} more targets are", all - 1),
+    };
     format!(
-        "Target group {}: {targets} targets ({first}) are in a zone without the load balancer. Enable the zone, or move the pods.",
+        "Target {first} of {}{others} in a zone without the load balancer. Enable the zone, or move pods.",
         arn.name()
     )
 }
@@ -178,8 +181,8 @@ pub fn zone_not_served(arn: &TargetGroupArn, targets: usize, first: &Target) -> 
 /// Another system removes targets repeatedly.
 pub fn unknown_writer(arn: &TargetGroupArn) -> String {
     format!(
-        "Target group {}: another system removes targets, such as LBC (TargetGroupBinding) or a second Headgate. Let one \
-         controller manage it.",
+        "Target group {}: another system, such as LBC (TargetGroupBinding) or a second Headgate, removes targets. Let only \
+         one controller manage this group.",
         arn.name()
     )
 }
@@ -187,22 +190,33 @@ pub fn unknown_writer(arn: &TargetGroupArn) -> String {
 /// A group has no room for more targets.
 pub fn full(arn: &TargetGroupArn, waiting: usize, failure: &Failure) -> String {
     format!(
-        "Target group {}: full, {waiting} targets wait ({}: {}). Request a higher quota, or bind fewer pods.",
+        "Target group {} is full; {waiting} targets wait ({}: {}). Request a higher quota, or bind fewer pods.",
         arn.name(),
         failure.code,
         beginning(&failure.message),
     )
 }
 
-/// The first target group in a gate's message, and the number of others.
+/// What follows the target in a gate's message.
+const PLACE: &str = " of target group ";
+
+/// The part of a gate's message about the first target group, and the number of other parts.
 fn first_of(message: &str) -> String {
     let mut all = message.split("; ");
     let first = all.next().unwrap_or_default();
     // The Event is on the pod that has the target.
-    let first = first.find("target group ").map_or(first, |at| &first[at..]);
+    let first = first.find(PLACE).map_or(first, |at| &first[at + " of ".len()..]);
     match all.count() {
         0 => first.to_owned(),
         more => format!("{first} (and {more} more)"),
+    }
+}
+
+/// The text with a capital letter, unless it begins with an annotation.
+fn capital(text: &str) -> String {
+    match text.split_at_checked(1) {
+        Some((first, rest)) if !text.starts_with("headgate.dev/") => first.to_uppercase() + rest,
+        _ => text.to_owned(),
     }
 }
 
@@ -212,34 +226,34 @@ pub fn gate(news: &News) -> (Reason, String) {
         News::StillClosed(waited, message) => (
             Reason::GateDelayed,
             format!(
-                "Readiness gate closed for {} s: {}. Fix that; then it opens automatically.",
+                "The readiness gate has been closed for {} s. {}. Fix the cause.",
                 waited.as_secs(),
-                first_of(message),
+                capital(&first_of(message)),
             ),
         ),
         News::OpenedLate(waited, message) => (
             Reason::GateDelayed,
-            format!("Readiness gate opened after {} s: {}.", waited.as_secs(), first_of(message)),
+            format!("The readiness gate opened after {} s. {}.", waited.as_secs(), capital(&first_of(message))),
         ),
         News::WithoutBinding(message) => (
             Reason::NotSelected,
             format!(
-                "Readiness gate opened without a health check: {}. Add {} to its Service, or remove the gate.",
+                "The readiness gate opened without a health check: {}. Add {} to the pod's Service, or remove the gate.",
                 first_of(message),
                 annotation::TARGET_GROUPS
             ),
         ),
         News::Unreadable(_) => (
             Reason::HealthUnread,
-            "Readiness gate opened without a health check (--gate-patience): AWS did not answer DescribeTargetHealth. Check \
+            "The readiness gate opened without a health check (--gate-patience): AWS did not answer DescribeTargetHealth. Check \
              the pod and the access to AWS."
                 .to_owned(),
         ),
         News::Refused(why) => (
             Reason::RightMissing,
             format!(
-                "Readiness gate {OWN_GATE}: Kubernetes rejects the update ({}). Grant Headgate patch on pods/status. Headgate \
-                 retries.",
+                "Readiness gate {OWN_GATE}: Kubernetes rejects the update ({}). Headgate retries. Grant Headgate patch on \
+                 pods/status.",
                 brief(why)
             ),
         ),
@@ -251,9 +265,9 @@ pub fn never_healthy(arn: &TargetGroupArn, never: &NeverHealthy) -> String {
     let NeverHealthy { target, waited, health, .. } = never;
     let why = if health.reason.is_empty() { health.state.as_str() } else { health.reason };
     format!(
-        "Target {target}: not healthy for {} s in {} ({why}). Check its containers, health check and security groups.",
-        waited.as_secs(),
+        "Target {target} of {} was never healthy within {} s ({why}). Check containers, health checks and security groups.",
         arn.name(),
+        waited.as_secs(),
     )
 }
 
@@ -265,95 +279,100 @@ pub fn hold_too_short(short: &Short) -> String {
         Some(after) => format!("{:.1} s after deregistration", after.as_secs_f64()),
     };
     format!(
-        "Target {target} of {}: pod stopped {when}, not {} s. Requests may be lost. Use {INJECT}.",
+        "Target {target} of {}: the pod stopped {when}, but requests can arrive for {} s. Add or extend the hold.",
         group.name(),
         bound.as_secs_f64().ceil(),
     )
 }
 
-/// Pods were not held long enough. For the owners of the bindings that select them.
+/// The Event for the owner of a binding whose pods were not held long enough.
 pub fn holds_too_short(short: &Short, pod: &ObjectKey) -> String {
     format!(
-        "Target group {}: pod {} stopped while its load balancer could still send. Requests may be lost. See its Event {}.",
+        "Target group {}: pod {} stopped while the load balancer could still send requests. See the pod's Event {}.",
         short.group.name(),
         brief(&pod.name),
         Reason::HoldTooShort,
     )
 }
 
-/// A target may now belong to another cluster.
+/// The address of a target may now belong to a pod of another cluster.
 pub fn suspect(arn: &TargetGroupArn, first: &Target) -> String {
     format!(
-        "Target {first} of {}: its pod is deleted, but it is healthy. Remove it, unless another cluster uses the address.",
+        "Target {first} of {} is healthy, but its pod is deleted. Remove the target unless another cluster uses the address.",
         arn.name()
     )
 }
 
-/// An eviction waits for budgets, is allowed although a step is missing, or is undone.
+/// An eviction waits for budgets, is allowed without a required step, or was undone.
 pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
     let (seconds, why) = (after.as_secs(), brief(why));
     Some(match cause {
         Cause::EvictionWaitsForBudget => format!(
-            "Eviction waits: its PodDisruptionBudget allows none now ({why}). Make other pods of the budget Ready, or start \
-             more."
+            "The eviction waits because its PodDisruptionBudget allows no disruption now ({why}). Make other pods of the budget \
+             Ready, or start more pods."
         ),
         Cause::EvictionWaitsForDeparture => format!(
-            "Eviction waits: other pods of its PodDisruptionBudget terminate first ({why}). Make pods of the budget Ready, or \
-             start more."
+            "The eviction waits until other pods of its PodDisruptionBudget have terminated ({why}). Make pods of the budget \
+             Ready, or start more pods."
         ),
         Cause::DeregistrationTooSlow => format!(
-            "Eviction allowed after {seconds} s, although AWS has not accepted the deregistration. Requests may be lost. Check \
-             the Events of the Service."
+            "The eviction was allowed after {seconds} s, although AWS has not accepted the deregistration. Requests may be lost. \
+             Check the Events of the Service."
         ),
         Cause::EvictionUncheckable => format!(
-            "Eviction allowed after {seconds} s without deregistration ({why}). Grant create on pods/eviction and list on \
-             poddisruptionbudgets. Requests may be lost."
+            "The eviction was allowed after {seconds} s without deregistration ({why}). Requests may be lost. Grant create on \
+             pods/eviction and list on poddisruptionbudgets."
         ),
         Cause::ReplacementTooSlow | Cause::ZoneHasNoRoom => format!(
-            "Eviction allowed after {seconds} s, below {MIN_HEALTHY_PER_ZONE}: {}. Add nodes with room in each zone.",
+            "The eviction was allowed after {seconds} s despite {MIN_HEALTHY_PER_ZONE}: {}. Add nodes with room in each zone.",
             zone_has_no_other(cause)
         ),
         Cause::EvictionGivenUp => format!(
-            "Eviction abandoned: requested {seconds} s ago and not repeated. The pod is registered again. To evict it, repeat \
-             the request."
+            "The eviction was abandoned because its request {seconds} s ago was not repeated. Headgate registers the pod again. \
+             To evict the pod, repeat the request."
         ),
         Cause::LeavingNotCredible => {
-            "Eviction annotations removed: a time over 24 h ahead, or a wait over 1 h. Find who may \
-                                      patch pods, and install the policies of config/admission."
+            "Headgate removed the eviction annotations: their time is over 24 h in the future, or their wait is over 1 h. Find who \
+             may patch pods, and install the policies in config/admission."
                 .to_owned()
         }
         Cause::LeavingNotRecorded => format!(
-            "Eviction state not written to the pod ({why}). Grant Headgate patch on pods. Until then, evictions are allowed \
-             after a timeout."
+            "The eviction state was not written to the pod ({why}). Headgate allows evictions after a timeout instead. Grant \
+             Headgate patch on pods."
         ),
         _ => return None,
     })
 }
 
-/// The node of a pod will be removed, so its targets are deregistered before its eviction is requested.
+/// The node of a pod will be removed, so Headgate deregisters the pod before a client requests its eviction.
 pub fn node_goes(node: &str, signal: &Signal, passed_over: PassedOver) -> String {
     let sign = signal.sign.strip_prefix("it has the ").unwrap_or(&signal.sign);
     let (node, sign) = (brief(node), brief(sign));
     match signal.fate {
         Fate::Dying => format!(
-            "Deregistered now: node {node} is about to fail ({sign}). If the node recovers, Headgate registers the pod again."
+            "The pod was deregistered because its node {node} is about to fail ({sign}). If the node recovers, Headgate registers \
+             the pod again."
         ),
         Fate::Deleted => format!(
-            "Deregistered now: node {node} was removed ({sign}). If the node returns, Headgate registers the pod again."
+            "The pod was deregistered because its node {node} was deleted. If the node returns, Headgate registers the pod again."
         ),
         Fate::Cordoned | Fate::Disrupted if passed_over.on(signal) => format!(
-            "Deregistered early: node {node} will be drained ({sign}) without evicting this pod. If the node remains, it is \
-             registered again."
+            "The pod was deregistered early: drains of its node {node} ({sign}) skip this pod. If the node remains, Headgate \
+             registers the pod again."
         ),
         Fate::Cordoned | Fate::Disrupted => format!(
-            "Deregistered early: node {node} will be drained ({sign}) and this pod has no hold. Label its namespace {INJECT}."
+            "The pod was deregistered early: its node {node} will be drained ({sign}), and the pod has no hold. Label the \
+             namespace {INJECT}."
         ),
     }
 }
 
-/// The node of such a pod remains after all.
+/// A node that was about to be removed remains.
 pub fn node_stays(node: &str) -> String {
-    format!("Registered again: node {} is no longer about to be removed. No action is needed.", brief(node))
+    format!(
+        "The pod is registered again because its node {} is no longer about to be removed. No action is needed.",
+        brief(node)
+    )
 }
 
 fn on_node(pod: &PodFacts) -> String {
@@ -362,18 +381,18 @@ fn on_node(pod: &PodFacts) -> String {
     format!("{} on {node}", brief(&pod.key.to_string()))
 }
 
-/// A pod shows the address that `holder` has.
+/// A pod reports the address of `holder`.
 pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
     format!(
-        "Not a target: pod {} has {ip}. Wait until that pod ends. If both run, check `ip addr` in each.",
+        "This pod waits until pod {} releases the IP {ip}. If both pods run, check `ip addr` in both.",
         on_node(holder)
     )
 }
 
-/// The status of `other` shows the address of this pod.
+/// The status of `other` contains the address of this pod.
 pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
     format!(
-        "Still a target: pod {} also shows {ip}. If it runs, find out who wrote its status.podIP.",
+        "This pod remains a target, but pod {} reports IP {ip}. Check who wrote the other pod's podIP.",
         on_node(other)
     )
 }

@@ -1,4 +1,4 @@
-//! Tests of this module alone: what is shown when, and what is reported once.
+//! Unit tests of the module: when Headgate publishes views, and which problems it reports only once.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -41,7 +41,7 @@ fn world() -> (Reports, Index, Groups, BindingKey) {
     (Reports::default(), index, groups, key)
 }
 
-/// The names of what is shown at this time.
+/// The names of the views that are published at this time.
 fn shown(reports: &mut Reports, index: &Index, groups: &mut Groups, millis: u64) -> Vec<String> {
     let nodes = Nodes::new(Signals::default(), Duration::ZERO);
     let shown = reports.flush(at(millis), false, &Bounds::default(), index, groups, nodes.last_seen());

@@ -1,4 +1,4 @@
-//! The problems of a binding or a target group, for the objects that bind.
+//! The problems of a binding or a target group, for the objects that define bindings.
 
 use super::sayings::{
     binding_trouble, full, kept_for_zone, paused, read_only, removal_held, removals_paused, suspect,
@@ -19,7 +19,7 @@ pub fn pause(key: &BindingKey, index: &Index, groups: &Groups) -> Option<(Reason
     is_paused.then(|| (Reason::Paused, paused(&key.group, &key.origin)))
 }
 
-/// All problems of a target group, for the Services that are bound to it.
+/// All problems of a target group, for the Services that bind the group.
 fn group_troubles(key: &BindingKey, group: &Group) -> Vec<(Reason, String)> {
     let (arn, known) = (&key.group, group.troubles());
     let mut troubles: Vec<_> = known.refused().cloned().collect();
@@ -51,7 +51,7 @@ pub fn troubles(key: &BindingKey, index: &Index, groups: &Groups) -> Vec<(Reason
     }
     for (trouble, example) in index.bindings().troubles_of(key) {
         let reason = trouble.reason();
-        // Report one pair of pods of the host network; it represents all.
+        // One pair of host-network pods is reported in place of all pairs.
         if reason != Reason::AddressContested || all.iter().all(|(said, _)| *said != reason) {
             all.push((reason, binding_trouble(binding, &trouble.kind, example)));
         }

@@ -1,9 +1,9 @@
 //! All requests to AWS and Kubernetes, and their answers.
 //!
-//! A request leaves the engine as [`Effect::Send`](crate::Effect::Send) and returns as
-//! [`Input::Answered`](crate::Input::Answered), for every receiver and purpose. It gets at most one answer: from its
-//! receiver, or by the timeout of its sender ([`Request::patience`]). A leader that is stopping sends only deregistrations
-//! and ledger writes, and ignores all other answers.
+//! The engine sends a request as [`Effect::Send`](crate::Effect::Send) and receives the answer as
+//! [`Input::Answered`](crate::Input::Answered). A request gets at most one answer: from AWS or Kubernetes, or a failure
+//! when its timeout ([`Request::patience`]) has passed. A stopping leader sends only deregistrations and ledger
+//! requests, and ignores all other answers.
 //!
 //! ```text
 //!  a part of the engine has a request ──► id, Asker ──► Effect::Send ──► AWS, Kubernetes
@@ -11,10 +11,10 @@
 //!  that part of the engine ◄──── which Asker? ◄────── Input::Answered ◄────┘
 //! ```
 //!
-//! * **Owned by others**: the outbox of the engine stores the ids, and the sender of each request in flight. The sender
-//!   knows what the answer means, and which request it waits for.
-//! * **Guarantees**: no id is used twice. An answer reaches its sender or is dropped: after this replica has lost the
-//!   Lease, answers have no effect.
+//! * **Owned by others**: the engine's outbox stores the id and the `Asker` of each request in flight. The `Asker`
+//!   interprets the answer.
+//! * **Guarantees**: no id is used twice. The outbox passes each answer to its `Asker`, or drops the answer if this
+//!   replica has lost the Lease.
 
 use std::time::Duration;
 
@@ -34,23 +34,23 @@ pub const CALL_PATIENCE: Duration = Duration::from_secs(8);
 /// A request to AWS or Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// A call to AWS.
+    /// A call to the AWS API.
     Call(Call),
-    /// A request to the store of the ledgers.
+    /// A request to the storage of the ledgers.
     Ledger(LedgerRequest),
-    /// Write Headgate's condition into the status of a pod.
+    /// Writes Headgate's condition to the status of a pod.
     Gate(GateWrite),
-    /// Write the state of an eviction on a pod.
+    /// Writes the state of an eviction to a pod.
     Mark(MarkWrite),
-    /// Write on a node that no load balancer sends to a pod there.
+    /// Records on a node that no load balancer sends requests to its pods.
     Detached(DetachedWrite),
-    /// Ask the API server whether it would allow the eviction of a pod.
+    /// Asks the API server whether it would allow the eviction of a pod.
     Check(Check),
 }
 
 impl Request {
-    /// Whether only the leader may send this request. A standby also looks up target groups and reads the ledgers, so
-    /// that it can take over at once.
+    /// Whether only the leader may send this request. Standbys also look up target groups and read the ledgers, so that
+    /// a standby can take over immediately.
     pub const fn is_of_the_leader(&self) -> bool {
         match self {
             Self::Call(call) => !call.is_look_up(),
@@ -59,21 +59,20 @@ impl Request {
         }
     }
 
-    /// The timeout of this request. A request without an answer by then may have been executed, or may be executed
-    /// later.
+    /// The timeout of this request. AWS or Kubernetes may execute a request even after the request has timed out.
     pub const fn patience(&self) -> Duration {
         match self {
             Self::Call(_) => CALL_PATIENCE,
-            // This reads all ledgers, page by page.
+            // Headgate reads all ledgers, page by page.
             Self::Ledger(LedgerRequest::LoadAll) => Duration::from_secs(15),
-            // This is a dry run, which calls webhooks, and a list of budgets.
+            // The check consists of a dry run, which calls webhooks, and a list of PodDisruptionBudgets.
             Self::Check(_) => Duration::from_secs(10),
             Self::Ledger(_) | Self::Gate(_) | Self::Mark(_) | Self::Detached(_) => Duration::from_secs(5),
         }
     }
 
-    /// Whether a leader that is stopping still sends this request. It deregisters what must end, and stores its state.
-    /// The next leader repeats all other requests.
+    /// Whether a stopping leader still sends this request. A stopping leader deregisters targets and stores the
+    /// ledgers. The next leader repeats all other requests.
     pub const fn is_of_a_farewell(&self) -> bool {
         matches!(self, Self::Call(Call::Deregister { .. }) | Self::Ledger(_))
     }
@@ -82,26 +81,26 @@ impl Request {
 /// The result of a successful request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The request succeeded and has no other result: `RegisterTargets`, `DeregisterTargets`, a deleted ledger, a gate,
-    /// or an annotation on a pod or a node.
+    /// The request succeeded without a result. Requests that register or deregister targets, delete a ledger, or write
+    /// a gate or an annotation have no result.
     Done,
-    /// The answer of `DescribeTargetHealth`.
+    /// The targets and their health from `DescribeTargetHealth`.
     Health(Vec<(Target, Health)>),
-    /// The answer of `DescribeTargetGroups`.
+    /// The target groups from `DescribeTargetGroups`.
     Groups(Vec<TargetGroupFacts>),
-    /// The answer of `DescribeTargetGroupAttributes`.
+    /// The attributes from `DescribeTargetGroupAttributes`.
     Attributes(LeastHealthy),
-    /// All existing ledgers.
+    /// All stored ledgers.
     Ledgers(Vec<StoredLedger>),
-    /// One ledger. `None`: it does not exist.
+    /// One ledger. `None`: the ledger does not exist.
     Ledger(Option<StoredLedger>),
-    /// A ledger was written, and has this version now.
+    /// The version of the ledger after a successful write.
     Written(LedgerVersion),
     /// The API server's answer about an eviction.
     Checked(Checked),
 }
 
-/// Extracts the expected answer from the result of a request. Returns a failure for any other answer.
+/// Extracts the expected answer from the result of a request. An answer of another type becomes a failure.
 macro_rules! fitting {
     ($result:expr, $answer:pat => $wanted:expr) => {
         $result.and_then(|answer| match answer {
@@ -112,7 +111,7 @@ macro_rules! fitting {
 }
 pub(crate) use fitting;
 
-/// The failure for an answer of the wrong type: the result of the request is unknown.
+/// The failure for an answer of the wrong type. The result of the request is unknown.
 pub fn unfit() -> Failure {
     Failure::new(FailureClass::Unavailable, "UnfitAnswer", "the answer is one to another question")
 }

@@ -1,8 +1,7 @@
-//! Decides when Headgate believes that most objects of a kind were deleted. Applies to TargetBindings and selected
-//! namespaces.
+//! Decides when Headgate accepts the deletion of most TargetBindings or the removal of most selected namespaces.
 //!
-//! The targets of deleted Services remain for a while in any case. If most Services are deleted, Headgate lists them
-//! once more in that time, and finds those that a wrong list or watch has lost.
+//! The targets of a deleted Service always remain for a while. If most Services disappear, Headgate lists the Services
+//! again during that time. The second list contains Services that a wrong list or watch has omitted.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -32,7 +31,7 @@ impl Doubts {
         Self { services, written, namespaces: Brake::new(patience), patience }
     }
 
-    /// The scope to list once more, if any. Returned once.
+    /// Takes the next scope to list again, if any.
     pub fn take_asks(&mut self) -> Option<(Watch, Scope)> {
         let services = self.services.take_asks().map(|scope| (Watch::Services, scope));
         let written = self.written.take_asks().map(|scope| (Watch::Bindings, scope));
@@ -40,14 +39,13 @@ impl Doubts {
         services.or(written).or(namespaces)
     }
 
-    /// When the next doubted deletion will be believed.
+    /// When Headgate accepts the next unconfirmed deletion.
     pub fn next_due(&self) -> Option<Moment> {
         let all = [self.services.next_due(), self.written.next_due(), self.namespaces.next_due()];
         all.into_iter().flatten().min()
     }
 
-    /// When an object that is reported as deleted, or whose namespace is reported as no longer selected, will count as
-    /// such.
+    /// When Headgate accepts the unconfirmed removal of an object or of its namespace.
     pub fn until(&self, origin: &Origin) -> Option<Moment> {
         let written = match origin {
             Origin::Service(_) => None,
@@ -56,7 +54,7 @@ impl Doubts {
         written.into_iter().chain(self.namespaces.doubted_until(&origin.key().namespace)).min()
     }
 
-    /// The report about such an object.
+    /// The report about an object whose removal is unconfirmed.
     pub fn problem(&self, origin: &Origin) -> Option<Problem> {
         self.until(origin)?;
         let namespace = &origin.key().namespace;
@@ -66,14 +64,14 @@ impl Doubts {
             "most TargetBindings (this one too)".to_owned()
         };
         let said = format!(
-            "A list or watch lacks {what}. Bindings remain in effect until a second list confirms it, at most {} s. If it \
-             recurs, check the API server.",
+            "A list or watch lacks {what}. Bindings remain in effect until a second list confirms it, at most {} s. Check \
+             the API server for errors.",
             self.patience.as_secs()
         );
         Some(Problem::of_all(Reason::ListDoubted, said))
     }
 
-    /// Records the `selected` namespaces. Returns those that are doubted now, or no longer.
+    /// Records a change of the `selected` namespaces. Returns the namespaces whose state has changed.
     pub fn select(
         &mut self,
         selected: &mut BTreeSet<Arc<str>>,

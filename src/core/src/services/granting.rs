@@ -1,10 +1,11 @@
-//! What happens to bindings that a namespace may not have.
+//! The handling of bindings that a namespace is not allowed to have.
 //!
-//! * If the namespace has no targets in the group, the binding is not in force.
-//! * If the namespace has targets in the group, the binding is **withheld**: the targets remain for a while, and none
-//!   is added. A grant that is removed by mistake deregisters no pod, and there is time to restore it.
-//! * While the holder of a group is unknown because its ledger was not read, every binding is allowed. A leader reads
-//!   the ledgers before it acts.
+//! * If the namespace has no targets in the group, the binding is not active.
+//! * If the namespace has targets in the group, the binding is **withheld**: existing targets remain for a while, and
+//!   no target is added. If a grant is removed by mistake, Headgate deregisters no pod immediately, so an administrator
+//!   has time to restore the grant.
+//! * Until Headgate has read the ledger of a group, it allows every binding, because the group's owner is unknown. The
+//!   leader reads the ledgers before it acts.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +25,7 @@ use crate::{
     },
 };
 
-/// The targets of a rejected binding that remain, and until when.
+/// The remaining targets of a rejected binding, and the time until which they remain.
 #[derive(Clone, Debug)]
 pub struct Withholding {
     until: Moment,
@@ -34,13 +35,13 @@ pub struct Withholding {
 /// The withheld bindings of one object.
 pub type Withholdings = BTreeMap<BindingKey, Withholding>;
 
-/// See the module docs.
+/// Decides which bindings the grants allow, as described in the module docs.
 #[derive(Clone, Debug, Default)]
 pub struct Granting {
     grants: Grants,
     /// How long the targets of a rejected binding remain.
     grace: Duration,
-    /// When each withheld binding ends.
+    /// When each withheld binding expires.
     ends: Agenda<Moment, Origin>,
 }
 
@@ -50,17 +51,18 @@ impl Granting {
         Self { grants, grace: settings.refusal_grace, ends: Agenda::default() }
     }
 
-    /// The objects with a withheld binding that ends now.
+    /// The objects with a withheld binding that expires now.
     pub fn pass(&mut self, now: Moment) -> Vec<Origin> {
         std::iter::from_fn(|| self.ends.take(now)).collect()
     }
 
-    /// When [`Granting::pass`] next has something to do.
+    /// The time of the next expiry of a withheld binding.
     pub fn next_due(&self) -> Option<Moment> {
         self.ends.next_due()
     }
 
-    /// Removes the bindings that the namespace may not have. Returns whether there were any.
+    /// Removes or withholds the bindings that the namespace is not allowed to have. Returns whether a binding was
+    /// rejected.
     pub fn grant(
         &mut self,
         origin: &Origin,
@@ -106,21 +108,21 @@ impl Granting {
         *refused
     }
 
-    /// Whether a namespace may bind this target group. `holders`: the namespaces that hold it.
+    /// Whether a namespace may bind this target group. `holders` are the namespaces that own the group.
     pub fn allows(&self, namespace: &str, group: &TargetGroupArn, holders: Holders<'_>) -> bool {
         self.grants.rule(namespace, group, holders).is_ok()
     }
 
-    /// Whether a namespace may bind only what a grant names.
+    /// Whether a namespace may bind only target groups that a grant names.
     pub const fn is_required(&self) -> bool {
         self.grants.is_required()
     }
 
-    /// Checks whether to look up a target group that a namespace names. It is looked up if the namespace may bind it,
-    /// or may have bound it before.
+    /// Checks whether to look up a target group that a namespace names. Headgate looks up only target groups that the
+    /// namespace may bind, or that a ledger or an earlier binding contains.
     ///
     /// # Errors
-    /// Why no result of a look-up would allow the binding.
+    /// The reason why no look-up result would allow the binding.
     pub fn may_look_up(
         &self,
         namespace: &str,
@@ -148,7 +150,7 @@ const fn minutes(grace: Duration) -> u64 {
     grace.as_secs().div_ceil(60)
 }
 
-/// Removes from a binding what a permit does not cover. Returns what users should know about that.
+/// Limits the ownership mode of a binding to the permissions of the namespace. Returns the problem to report, if any.
 fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<Problem> {
     let name = key.group.name();
     let (reason, said) = if *ownership == Ownership::Exclusive && !permit.exclusive {
@@ -160,8 +162,8 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
         (Reason::ExclusiveNotGranted, said)
     } else if permit.shared {
         let said = format!(
-            "Target group {name}: several namespaces share it without a grant, and no other may bind it. Create a \
-             TargetGroupGrant that names it and these namespaces."
+            "Target group {name}: several namespaces share it without a grant, and no other namespace may bind it. Create \
+             a TargetGroupGrant for these namespaces."
         );
         (Reason::NoGrant, said)
     } else {
@@ -171,7 +173,7 @@ fn limit(key: &BindingKey, permit: Permit, ownership: &mut Ownership) -> Option<
 }
 
 impl Services {
-    /// Replaces all grants. Returns the objects to decide again.
+    /// Replaces all grants, and returns the objects that the caller must reevaluate.
     pub(super) fn set_grants(&mut self, all: Vec<GrantFacts>) -> Vec<Origin> {
         if self.granting.grants.set(all) { self.known.keys().cloned().collect() } else { Vec::new() }
     }

@@ -1,14 +1,14 @@
 //! The Services and TargetBindings that Headgate knows, and the selected namespaces.
 //!
-//! * **Owns** the objects that bind, as they were read. Also owns the bindings that are in force, including those of
-//!   objects that were deleted or cannot be read. Also owns which namespaces are selected.
-//! * **Flow.** When a watch has news ([`Services::apply`]), the returned objects must be decided again
-//!   ([`Services::settle`]). The index then gets the bindings in force, and problems are reported ([`Services::say`]).
-//!   [`Origins`] answers questions.
-//! * **Guarantees.** An unreadable object ends no binding that was valid before. The targets of a deleted Service
-//!   remain for a while, in case it is created again. If most TargetBindings or selected namespaces end, nothing
-//!   changes before that is confirmed (`doubts.rs`).
-//! * **Assumes** that the caller settles each object that [`Services::apply`] returns.
+//! * **Owns** the last known state of objects that define bindings, the active bindings, and the selected namespaces.
+//!   The active bindings include bindings of deleted or unreadable objects.
+//! * **Flow.** [`Services::apply`] records a change from a watch and returns the affected objects. The caller
+//!   reevaluates each affected object with [`Services::settle`]. The index then gets the active bindings, and
+//!   [`Services::say`] reports the problems. [`Origins`] answers queries.
+//! * **Guarantees.** An unreadable object keeps its previous valid bindings. The targets of a deleted Service remain
+//!   for a while, in case the Service is created again. If most TargetBindings or selected namespaces disappear,
+//!   Headgate changes nothing until a second list confirms the removal (`doubts.rs`).
+//! * **Assumes** that the caller calls [`Services::settle`] for each object that [`Services::apply`] returns.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -44,41 +44,41 @@ use granting::{Granting, Withholdings};
 
 #[derive(Clone, Debug)]
 struct Known {
-    /// The Service, or a TargetBinding that was read like a Service.
+    /// The Service, or a TargetBinding in the form of a Service.
     facts: ServiceFacts,
-    /// A problem that settling does not find.
+    /// A problem that [`Services::settle`] does not find.
     besides: Option<(Reason, String)>,
-    /// For a TargetBinding, the Service that it was last read with.
+    /// The Service with which a TargetBinding was last evaluated.
     service: Option<ObjectKey>,
     /// The result of the last call of [`Services::settle`].
     settled: Settled,
     shown: Option<OriginView>,
-    /// If the Service was deleted, when its bindings end. Until then they remain in force, in case it is created again.
+    /// When Headgate removes the bindings of a deleted Service, unless the Service is created again.
     ends: Option<Moment>,
-    /// The bindings that the namespace may not have, while their targets remain.
+    /// The rejected bindings whose targets still remain.
     withheld: Withholdings,
 }
 
 impl Known {
-    /// Whether it binds something, or tries to. An empty annotation counts too.
+    /// Whether the object has an annotation or a problem that concerns bindings. An empty annotation also counts.
     fn tries_to_bind(&self) -> bool {
         self.facts.target_groups.is_some()
             || self.besides.is_some()
             || !self.facts.policy.unknown().is_empty()
     }
 
-    /// Has the effect of a removed annotation.
+    /// Resets the object as if its annotation had been removed.
     fn clear(&mut self) {
         (self.facts.target_groups, self.besides) = (None, None);
         self.facts.policy.forget_unknown();
     }
 }
 
-/// The number of bindings of objects, and of the target groups that they name.
+/// The number of bindings, and the number of named target groups.
 type Counts = (usize, usize);
 
-/// Drops new bindings and names of an object if its namespace has reached its limit, given the counts of other objects.
-/// Returns whether it dropped any.
+/// Drops an object's new bindings and names that exceed the limit of its namespace. The counts include only the
+/// namespace's other objects. Returns whether the function dropped anything.
 fn keep_within(settled: &mut Settled, before: &Settled, (bindings, names): Counts) -> bool {
     let bound = limits::BINDINGS.excess(bindings + settled.bindings.len());
     if bound.is_some() {
@@ -104,7 +104,7 @@ fn keep_within(settled: &mut Settled, before: &Settled, (bindings, names): Count
     exceeds
 }
 
-/// What to show of an object.
+/// The change of an object's view.
 #[derive(Clone, Debug)]
 pub enum Shown {
     Unchanged,
@@ -112,7 +112,7 @@ pub enum Shown {
     Gone,
 }
 
-/// News of a watch.
+/// A change that a watch reports.
 #[derive(Clone, Debug)]
 pub enum Watched {
     Service(Change<ServiceFacts>),
@@ -122,52 +122,52 @@ pub enum Watched {
     Grants(Vec<GrantFacts>),
 }
 
-/// The objects to decide again, the namespaces whose selection has changed, and the scope to list once more.
+/// The objects to reevaluate, the namespaces whose selection has changed, and the scope to list again.
 pub type Changed = (Vec<Origin>, BTreeSet<Arc<str>>, Option<(Watch, Scope)>);
 
-/// The TargetBindings, and the Services that have an annotation of Headgate or had it recently.
+/// The TargetBindings, and the Services that have, or recently had, an annotation of Headgate.
 #[derive(Clone, Debug, Default)]
 pub struct Services {
     known: BTreeMap<Origin, Known>,
-    /// The objects that were deleted, and may have been created again since.
+    /// The deleted objects, which may have been created again.
     deleted: BTreeSet<Origin>,
-    /// All Services, because a TargetBinding may name any.
+    /// All Services, because a TargetBinding may refer to any Service.
     all: BTreeMap<ObjectKey, ServiceFacts>,
-    /// Recently deleted Services, and until when TargetBindings keep their targets.
+    /// Recently deleted Services, each with the time until which TargetBindings keep the Service's targets.
     gone: BTreeMap<ObjectKey, (ServiceFacts, Moment)>,
     /// The scopes in which all Services are known.
     listed: BTreeSet<Scope>,
     written: BTreeMap<ObjectKey, BindingFacts>,
-    /// Deleted TargetBindings that wait for the removal of their targets, each with its target group.
+    /// Deleted TargetBindings that wait for the deregistration of their targets, each with its target group.
     ending: BTreeMap<ObjectKey, (Uid, Option<GroupRef>)>,
     /// The objects that name each target group.
     naming: Multimap<GroupRef, Origin>,
-    /// The target groups whose references have changed since the last call, and possibly some others.
+    /// The target groups whose references may have changed since the last call.
     renamed: BTreeSet<GroupRef>,
-    /// `None`: all namespaces are selected.
+    /// The selected namespaces, or `None` if all namespaces are selected.
     selected: Option<BTreeSet<Arc<str>>>,
-    /// The objects with fewer bindings than they ask for, because their namespace has reached its limit.
+    /// The objects with fewer bindings than requested, because their namespace has reached a limit.
     crowded: BTreeSet<Origin>,
     doubts: Doubts,
-    /// How long the bindings of a deleted Service remain in force.
+    /// How long the bindings of a deleted Service remain active.
     grace: Duration,
     granting: Granting,
 }
 
 impl Services {
-    /// No objects.
+    /// Creates the state without any objects.
     pub fn new(settings: &Settings) -> Self {
         let selected = settings.namespaces_are_selected.then(BTreeSet::new);
         let (doubts, granting) = (Doubts::new(settings.relist_patience), Granting::new(settings));
         Self { grace: settings.service_grace, selected, doubts, granting, ..Self::default() }
     }
 
-    /// The objects that bind, as they were read.
+    /// Returns a read-only view of the objects that define bindings.
     pub const fn origins(&self) -> Origins<'_> {
         Origins(self)
     }
 
-    /// Applies news of a watch.
+    /// Applies a change that a watch reports.
     pub fn apply(&mut self, watched: Watched, seen: Moment) -> Changed {
         let (origins, namespaces) = match watched {
             Watched::Service(change) => (self.apply_service(change, seen), BTreeSet::new()),
@@ -178,7 +178,7 @@ impl Services {
         (self.with_crowded(origins), namespaces, self.doubts.take_asks())
     }
 
-    /// Adds the objects that may have room after these have changed.
+    /// Adds objects whose namespace has reached a limit, because a change in the same namespace may make room.
     fn with_crowded(&self, mut changed: Vec<Origin>) -> Vec<Origin> {
         if !self.crowded.is_empty() {
             let here: BTreeSet<Arc<str>> =
@@ -259,8 +259,8 @@ impl Services {
         })
     }
 
-    /// Records that the Service is deleted. Its pods still run, so the effect of a removed annotation comes only after
-    /// a while. Tools that delete and create a Service to change it do not want a deregistration.
+    /// Records the deletion of a Service. The Service's pods still run, so Headgate keeps their targets for a while.
+    /// Some tools delete and recreate a Service to change it, which must not deregister pods.
     fn give_up(&mut self, origin: &Origin, uid: Option<&Uid>, seen: Moment) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
         if self.grace.is_zero() || known.settled.bindings.is_empty() {
@@ -274,8 +274,8 @@ impl Services {
         Some(origin.clone())
     }
 
-    /// Advances the time. Returns what must be decided again, because deleted Services have expired or a doubt has
-    /// ended.
+    /// Advances the time. Returns the objects to reevaluate, because deleted Services have expired or an unconfirmed
+    /// removal was accepted.
     pub fn pass(&mut self, now: Moment) -> Changed {
         let (written, namespaces) = self.doubts.pass(now);
         let mut ended: Vec<Origin> =
@@ -301,7 +301,7 @@ impl Services {
         (self.with_crowded(ended), namespaces, None)
     }
 
-    /// Removes a deleted object, with the effect of a removed annotation.
+    /// Removes a deleted object, as if its annotation had been removed.
     fn take_away(&mut self, origin: &Origin, uid: Option<&Uid>) -> Option<Origin> {
         let known = self.known.get_mut(origin)?;
         if uid.is_some_and(|uid| *uid != known.facts.uid) {
@@ -342,7 +342,7 @@ impl Services {
         self.selected.as_ref().is_none_or(|selected| selected.contains(namespace))
     }
 
-    /// Decides again which bindings of an object are in force. Also returns why bindings ended.
+    /// Reevaluates the active bindings of an object. Also returns why bindings were removed.
     pub fn settle(
         &mut self,
         origin: &Origin,
@@ -379,8 +379,8 @@ impl Services {
         };
         if known.ends.is_some() {
             let said = format!(
-                "The Service was deleted. Its targets remain for {} s, in case it is created again. To deregister them \
-                 immediately, remove the annotation before you delete the Service.",
+                "The Service was deleted, and its targets remain for {} s. To deregister targets immediately, remove the \
+                 annotation before you delete a Service.",
                 self.grace.as_secs()
             );
             settled.problems.push(Problem::of_all(Reason::BindingRemoved, said));
@@ -415,8 +415,8 @@ impl Services {
         }
     }
 
-    /// The target groups whose references have changed since the last call. Each comes with the namespaces that name it
-    /// and may look it up.
+    /// Takes the target groups whose references have changed since the last call. Each target group comes with the
+    /// namespaces that name the group and may look it up.
     pub fn take_renamed(&mut self, held: &impl Held) -> BTreeMap<GroupRef, BTreeSet<Arc<str>>> {
         let renamed = std::mem::take(&mut self.renamed).into_iter().map(|group| {
             let naming = self.naming.of(&group).map(Origin::key);
@@ -431,7 +431,7 @@ impl Services {
         renamed.collect()
     }
 
-    /// The problems of an object, and its present view for readers. Then forgets the object if it has no bindings.
+    /// Returns the problems of an object and the change of its view, then drops the object if it has no bindings.
     pub fn say(&mut self, origin: &Origin) -> Option<(About, Vec<Problem>, Shown)> {
         let known = self.known.get_mut(origin)?;
         let besides = known.besides.clone().map(|(reason, said)| Problem::of_all(reason, said));

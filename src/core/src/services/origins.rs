@@ -1,4 +1,4 @@
-//! The objects that bind, as they were read. Read-only.
+//! A read-only view of the objects that define bindings.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::model::{
     gate::Doubt, grant::Holders, notice::About, object::within,
 };
 
-/// See the module docs.
+/// A read-only view of the objects that define bindings.
 #[derive(Clone, Copy, Debug)]
 pub struct Origins<'a>(pub(super) &'a Services);
 
@@ -17,12 +17,12 @@ impl<'a> Origins<'a> {
         self.0.known_in(namespace)
     }
 
-    /// All objects that bind something, or try to.
+    /// All objects that define bindings, including objects with only invalid bindings.
     pub fn all(self) -> impl Iterator<Item = &'a Origin> {
         self.0.known.keys()
     }
 
-    /// The object, for reports to users.
+    /// Returns the object in the form for reports to users.
     pub fn about(self, origin: &Origin) -> Option<About> {
         self.0.known.get(origin).map(|known| about(origin, &known.facts.uid))
     }
@@ -32,7 +32,7 @@ impl<'a> Origins<'a> {
         self.0.known.get(origin).into_iter().flat_map(|known| &known.settled.problems)
     }
 
-    /// When the bindings of a deleted Service end.
+    /// When the bindings of a deleted Service expire.
     pub fn end_of(self, origin: &Origin) -> Option<Moment> {
         self.0.known.get(origin)?.ends
     }
@@ -42,7 +42,7 @@ impl<'a> Origins<'a> {
         self.0.naming.of(reference).cloned().collect()
     }
 
-    /// Whether a namespace may bind this target group. `holders`: the namespaces that hold it.
+    /// Whether a namespace may bind this target group. `holders` are the namespaces that own the group.
     pub fn may_bind(self, namespace: &str, group: &TargetGroupArn, holders: Holders<'_>) -> bool {
         self.0.granting.allows(namespace, group, holders)
     }
@@ -52,7 +52,7 @@ impl<'a> Origins<'a> {
         self.0.granting.names(group)
     }
 
-    /// When [`Services::pass`] next has something to do.
+    /// The next time at which [`Services::pass`] must run.
     pub fn next_due(self) -> Option<Moment> {
         let gone = self.0.gone.values().map(|(_, until)| *until);
         let deleted = self.0.deleted.iter().filter_map(|origin| self.0.known.get(origin)?.ends);
@@ -60,18 +60,17 @@ impl<'a> Origins<'a> {
         deleted.chain(gone).chain(rest).min()
     }
 
-    /// If most objects are reported as deleted and this object or its namespace is one of them, when Headgate will
-    /// believe that.
+    /// When Headgate accepts the unconfirmed removal of this object or its namespace, if any.
     pub fn doubted_until(self, origin: &Origin) -> Option<Moment> {
         self.0.doubts.until(origin)
     }
 
-    /// Whether an object of this namespace asks for something that cannot be done, or not yet.
+    /// Whether an object of this namespace has a binding that is invalid or not resolved yet.
     pub fn doubtful(self, namespace: &str) -> bool {
         self.of(namespace).any(|(_, known)| known.settled.doubtful)
     }
 
-    /// Why pods with these labels may be bound later, or should be bound and cannot be.
+    /// Why pods with these labels might be bound later, or cannot be bound although an object selects them.
     pub fn doubt(self, namespace: &str, labels: &Labels) -> Option<Doubt> {
         if !self.0.is_selected(namespace) {
             return None;
@@ -83,14 +82,14 @@ impl<'a> Origins<'a> {
             known if known.settled.unknown == Some(Unknown::Pending) => Some(Doubt::Pending(origin.clone())),
             Known { facts: ServiceFacts { target_groups: None, .. }, besides: None, .. } => None,
             known if known.settled.refused => Some(Doubt::Refused(origin.clone())),
-            // The bindings that were valid before, or that have no error, are in force.
+            // Bindings without an error, and previous valid bindings, are active.
             known if known.settled.bindings.is_empty() => Some(Doubt::Unreadable(origin.clone())),
             _ => None,
         })
     }
 
-    /// The hold of an object that selects pods with these labels and whose target group is still being looked up.
-    /// Includes look-ups that only the replica that `leads` repeats.
+    /// The hold of an object that selects pods with these labels while a look-up of its target group is pending. On a
+    /// standby, a look-up that only the leader repeats also counts as pending.
     pub fn pending(self, namespace: &str, labels: &Labels, leads: bool) -> Option<Hold> {
         let is_open = |known: &Known| match known.settled.unknown {
             Some(Unknown::Pending) => true,
@@ -102,7 +101,7 @@ impl<'a> Origins<'a> {
         known.map(|(_, known)| known.settled.policy.hold)
     }
 
-    /// The Services that select pods with these labels and bind nothing.
+    /// The Services that select pods with these labels but define no bindings.
     pub fn selecting_without_binding(
         self,
         namespace: &str,

@@ -1,4 +1,4 @@
-//! Tests of this module alone: Services and TargetBindings that are created and deleted.
+//! Unit tests of the module: Services and TargetBindings that users create and delete.
 
 use super::*;
 use crate::{
@@ -33,7 +33,7 @@ fn written(uid: &str) -> BindingFacts {
     }
 }
 
-/// The state after exactly these Services and TargetBindings were listed.
+/// The state after a list of exactly these Services and TargetBindings.
 fn known(grace: Duration, all: Vec<ServiceBuilder>, written: Vec<BindingFacts>) -> Services {
     let mut services = Services::new(&Settings {
         service_grace: grace,
@@ -46,7 +46,7 @@ fn known(grace: Duration, all: Vec<ServiceBuilder>, written: Vec<BindingFacts>) 
     services
 }
 
-/// No holders of target groups are known.
+/// A source of target group owners that knows no owner.
 struct Nobody;
 
 impl Held for Nobody {
@@ -63,7 +63,7 @@ impl Held for Nobody {
     }
 }
 
-/// The number of bindings in force for an object after AWS has found its target groups.
+/// The number of active bindings of an object after AWS has found its target groups.
 fn settled(services: &mut Services, origin: &Origin) -> usize {
     let blue = Arc::new(group("blue"));
     services.settle(origin, |_| Resolution::Found(blue.clone()), &Nobody, at(0)).0.len()
@@ -90,7 +90,7 @@ fn a_deleted_service_is_remembered_for_its_grace_if_a_target_binding_has_targets
     }
 }
 
-/// A Service with this number of ports. Each has a target group of its own.
+/// A Service with this number of ports, each with its own target group.
 fn with_ports(name: &str, from: usize, count: usize) -> ServiceBuilder {
     let bindings: Vec<String> = (from..from + count).map(|at| format!("p{at}=g{at}")).collect();
     let ports = (0..count).fold(service(name), |service, at| {

@@ -1,8 +1,8 @@
-//! The TargetBindings that users wrote, each read like a Service.
+//! The TargetBindings that users wrote, which Headgate evaluates like Services.
 //!
-//! A TargetBinding that names a Service uses its pods. When that Service is deleted, the targets remain for a while, as
-//! with the annotation. If the Service does not exist, or the TargetBinding cannot be read, the bindings that were
-//! valid before remain in force.
+//! A TargetBinding that names a Service binds the Service's pods. When the Service is deleted, the targets remain for a
+//! while, in the same way as for a Service with the annotation. If the Service does not exist or the TargetBinding is
+//! unreadable, the previous valid bindings remain active.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -28,7 +28,7 @@ impl Services {
             Change::Relisted(scope, list) => {
                 let there: BTreeSet<ObjectKey> = list.iter().map(|facts| facts.key.clone()).collect();
                 let is_missing = |key: &&ObjectKey| scope.covers(&key.namespace) && !there.contains(*key);
-                // An object that is already ending removes nothing.
+                // If an object that is already being deleted disappears, no further target is removed.
                 let ended: Vec<ObjectKey> = self.ending.keys().filter(is_missing).cloned().collect();
                 let missing: Vec<ObjectKey> = self.written.keys().filter(is_missing).cloned().collect();
                 let here = self.written.keys().filter(|key| scope.covers(&key.namespace)).count();
@@ -43,7 +43,7 @@ impl Services {
         }
     }
 
-    /// Applies the decisions of Headgate about TargetBindings that were reported as deleted.
+    /// Applies Headgate's decisions about TargetBindings that a watch reported as deleted.
     fn become_of_written(&mut self, became: Vec<(ObjectKey, Becomes)>) -> Vec<Origin> {
         let origins = became.into_iter().filter_map(|(key, becomes)| match becomes {
             Becomes::Gone => self.forget_written(&key, None),
@@ -58,7 +58,7 @@ impl Services {
         self.put_written(facts).or_else(|| was_doubted.then_some(origin))
     }
 
-    /// Records that the Service is deleted. TargetBindings with its targets keep them for a while.
+    /// Records the deletion of a Service. TargetBindings that use the Service keep their targets for a while.
     pub(super) fn lose_service(&mut self, key: &ObjectKey, seen: Moment) {
         let Some(facts) = self.all.remove(key) else { return };
         let is_in_force =
@@ -91,7 +91,7 @@ impl Services {
         self.take_away(&Origin::TargetBinding(key.clone()), uid)
     }
 
-    /// Reads the TargetBindings again that name one of these Services.
+    /// Reevaluates the TargetBindings that name one of the Services.
     pub(super) fn read_again(&mut self, of: impl Fn(&ObjectKey) -> bool) -> Vec<Origin> {
         let touched = |facts: &BindingFacts| facts.service().is_some_and(|named| of(&named));
         let keys: Vec<ObjectKey> =
@@ -103,7 +103,7 @@ impl Services {
         let written = self.written.get(key)?;
         let named = written.service();
         let service = named.as_ref().and_then(|named| self.all.get(named));
-        // A Service that was not listed yet may still exist.
+        // Until Headgate has listed all Services, a missing Service may still exist.
         let listed = || self.listed.iter().any(|scope| scope.covers(&key.namespace));
         if named.is_some() && service.is_none() && !listed() {
             return None;
@@ -138,8 +138,8 @@ impl Services {
         read
     }
 
-    /// The deleted TargetBindings without remaining targets. `has_left` decides for each, given the target group that
-    /// it named, if that can be read. Each is returned once.
+    /// Takes the deleted TargetBindings without remaining targets, each only once. `has_left` returns whether a
+    /// TargetBinding has no targets left in its target group, if the target group is known.
     pub fn released(
         &mut self,
         has_left: impl Fn(&Origin, Option<&GroupRef>) -> bool,
@@ -151,7 +151,7 @@ impl Services {
         over.into_iter().filter_map(|key| self.end(&key, None).map(|uid| (key, uid))).collect()
     }
 
-    /// Records whether a TargetBinding is deleted and waits for the removal of its targets.
+    /// Records whether a TargetBinding is being deleted and waits for the deregistration of its targets.
     fn end(&mut self, key: &ObjectKey, ending: Option<(Uid, Option<GroupRef>)>) -> Option<Uid> {
         self.renamed.extend(ending.iter().filter_map(|(_, group)| group.clone()));
         let before = match ending {
@@ -167,8 +167,8 @@ impl Services {
 /// The report about a TargetBinding whose Service was deleted.
 fn service_deleted(name: &str, grace: Duration) -> String {
     format!(
-        "Service {} was deleted. Its targets remain for {} s, in case it is created again. To deregister them immediately, \
-         delete this TargetBinding.",
+        "Service {} was deleted, and its targets remain for {} s. To deregister the targets immediately, delete this \
+         TargetBinding.",
         brief(name),
         grace.as_secs()
     )

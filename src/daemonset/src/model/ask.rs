@@ -13,63 +13,63 @@ use super::{Revision, plan::Why, status::Status};
 /// A request to the API server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
-    /// Create a pod with this name for this node, of this revision.
+    /// Create a pod of this revision for this node.
     Make {
-        /// The name.
+        /// The name of the pod.
         name: Arc<str>,
-        /// The node.
+        /// The node of the pod.
         node: Arc<str>,
-        /// The revision.
+        /// The revision of the pod.
         revision: Revision,
     },
     /// Delete the pod with this UID.
     Delete {
-        /// The name.
+        /// The name of the pod.
         name: Arc<str>,
         /// The UID of the pod.
         uid: Uid,
-        /// Only in this version, in which it was not available.
+        /// The only `resourceVersion` that may be deleted. In this version, the pod was not ready. `None`: any version.
         version: Option<Arc<str>>,
-        /// Why.
+        /// The reason for the deletion.
         why: Why,
     },
     /// Evict the pod with this UID.
     Evict {
-        /// The name.
+        /// The name of the pod.
         name: Arc<str>,
         /// The UID of the pod.
         uid: Uid,
-        /// Why.
+        /// The reason for the eviction.
         why: Why,
     },
     /// Make the set the controller of the pod with this UID.
     Adopt {
-        /// The name.
+        /// The name of the pod.
         name: Arc<str>,
         /// The UID of the pod.
         uid: Uid,
     },
     /// Remove the set as the controller of the pod with this UID.
     Release {
-        /// The name.
+        /// The name of the pod.
         name: Arc<str>,
         /// The UID of the pod.
         uid: Uid,
     },
-    /// Store the present template as a revision with this number.
+    /// Store the current template as a revision with this number.
     KeepRevision {
         /// The hash of the template.
         revision: Revision,
-        /// A higher number is newer.
+        /// The number of the revision. A higher number is newer.
         number: i64,
     },
-    /// Give this number to a revision that the set asks for again.
+    /// Give a new number to a stored revision that is the current revision again.
     RenumberRevision {
         /// The name of the ControllerRevision.
         name: Arc<str>,
         /// The UID of the ControllerRevision.
         uid: Uid,
-        /// A higher number is newer.
+        /// The number of the revision. A higher number is newer.
         number: i64,
     },
     /// Make the set the controller of the ControllerRevision with this UID.
@@ -86,36 +86,36 @@ pub enum Ask {
         /// The UID of the ControllerRevision.
         uid: Uid,
     },
-    /// Create or update the budget.
+    /// Create or update the PodDisruptionBudget.
     KeepBudget {
-        /// Its `minAvailable`.
+        /// The desired `minAvailable`.
         least: usize,
-        /// The UID of the existing budget. `None`: it is created.
+        /// The UID of the existing PodDisruptionBudget. `None`: create a PodDisruptionBudget.
         uid: Option<Uid>,
     },
-    /// Make the set the controller of the budget with this UID.
+    /// Make the set the controller of the PodDisruptionBudget with this UID.
     AdoptBudget {
         /// The name of the PodDisruptionBudget.
         name: Arc<str>,
-        /// The UID of the budget.
+        /// The UID of the PodDisruptionBudget.
         uid: Uid,
     },
-    /// Delete the budget.
+    /// Delete the PodDisruptionBudget with this UID.
     DropBudget(Uid),
     /// Set or remove an annotation of a node.
     Annotate {
-        /// The node.
+        /// The name of the node.
         node: Arc<str>,
-        /// The key.
+        /// The key of the annotation.
         key: Arc<str>,
-        /// The value. `None`: removes the annotation.
+        /// The value of the annotation. `None`: remove the annotation.
         value: Option<Arc<str>>,
     },
-    /// Write the status of this version of the set.
+    /// Write the status of the set if the set still has this version.
     Write {
-        /// The version.
+        /// The `resourceVersion` of the set.
         version: Arc<str>,
-        /// What to write.
+        /// The status to write.
         status: Box<Status>,
     },
 }
@@ -123,7 +123,7 @@ pub enum Ask {
 /// A request for a set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
-    /// The ID, which the answer contains.
+    /// The ID of the request. The answer contains the same ID.
     pub id: RequestId,
     /// The set.
     pub set: ObjectKey,
@@ -136,29 +136,29 @@ pub struct Asked {
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It succeeded. For a created pod, contains its UID.
+    /// The request succeeded. For a created pod, contains the UID of the pod.
     Done(Option<Uid>),
-    /// The name exists.
+    /// An object with this name already exists.
     Exists,
     /// The object does not exist, or has another UID.
     Gone,
-    /// The object has changed since it was read.
+    /// The object has changed in the meantime.
     Conflict,
-    /// It is rejected permanently.
+    /// The API server rejected the request permanently.
     Refused(Box<str>),
-    /// It is rejected for now, by a budget or a webhook for evictions.
+    /// A PodDisruptionBudget or an eviction webhook rejected the request for now.
     NotNow(Box<str>),
-    /// The result is unknown.
+    /// The result of the request is unknown.
     Unknown(Box<str>),
 }
 
-/// The state of all handshakes of a set.
+/// The result of all handshakes of a set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Told {
     /// The requests to send.
     pub wants: Vec<Ask>,
-    /// The updating nodes on which nothing may be done yet.
+    /// The updating nodes on which the controller must not change pods yet.
     pub closed: BTreeSet<Arc<str>>,
-    /// When the next wait ends.
+    /// The time at which the next wait is over.
     pub due: Option<WallTime>,
 }

@@ -1,5 +1,5 @@
-//! The kind IngressDaemonSet: what its controller needs to know about the sets, their pods, revisions and budgets, and
-//! about nodes.
+//! The data that the controller needs about IngressDaemonSets and their pods, ControllerRevisions and
+//! PodDisruptionBudgets, and about nodes.
 
 pub mod ask;
 pub mod node;
@@ -17,10 +17,9 @@ use headgate_core::{
     words,
 };
 
-/// The label of a pod of a set: the name of the set.
+/// The label that contains the name of the set. Pods, ControllerRevisions and PodDisruptionBudgets have this label.
 pub const OWNED_BY: &str = "headgate.dev/daemonset";
-/// The label of a pod of a set: the hash of the template that it was created from. Kubernetes workloads use the same
-/// label.
+/// The label on a pod that contains the hash of the pod's template. Kubernetes workloads use the same label.
 pub const REVISION: &str = "controller-revision-hash";
 /// The maximum number of pods of a set per node.
 pub const MOST_PER_NODE: usize = 16;
@@ -28,7 +27,7 @@ pub const MOST_PER_NODE: usize = 16;
 /// The hash of a pod template: the value of the label [`REVISION`].
 pub type Revision = Arc<str>;
 
-/// A number, or a percentage of all.
+/// A number or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// An absolute number.
@@ -38,7 +37,7 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// The maximum number out of `all`: rounded down, but at least one.
+    /// Returns the maximum number out of `all`. A percentage is rounded down to at least 1.
     pub fn at_most(self, all: usize) -> usize {
         match self {
             Self::Number(number) => number.max(1),
@@ -46,7 +45,8 @@ impl Amount {
         }
     }
 
-    /// How many of `all` may be missing. A percentage is rounded up, so that one may be missing for any number of pods.
+    /// Returns how many of `all` pods may be missing. A percentage is rounded up, so that at least one pod may be
+    /// missing.
     pub fn may_miss(self, all: usize) -> usize {
         match self {
             Self::Number(number) => number,
@@ -55,24 +55,24 @@ impl Amount {
     }
 }
 
-/// How pods are replaced by those of a new revision.
+/// The strategy that replaces pods of an old revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// On each node, new pods start next to the old ones before those are deleted.
+    /// On each node, new pods start before the old pods are deleted.
     RollingUpdate {
-        /// How many live pods a node may have above the wanted number. Terminating pods do not count.
+        /// The maximum number of live pods above the wanted number. Terminating pods do not count.
         surge: usize,
-        /// How many available pods may be missing.
+        /// The maximum number of unavailable pods.
         unavailable: usize,
     },
-    /// On each node, all old pods are evicted at once, and new pods start after they have terminated.
+    /// On each node, all old pods are evicted simultaneously. New pods start after the old pods have terminated.
     NodeReplace,
     /// A user deletes the old pods.
     OnDelete,
 }
 
 impl Strategy {
-    /// How many pods a node may have above the wanted number.
+    /// Returns the maximum number of live pods above the wanted number on a node.
     pub const fn surge(self) -> usize {
         match self {
             Self::RollingUpdate { surge, .. } => surge,
@@ -81,23 +81,23 @@ impl Strategy {
     }
 }
 
-/// The handshake with a system that detaches nodes from load balancers, before a node is updated.
+/// The handshake before a node's update, with a system that detaches nodes from load balancers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
     /// The key of the annotation on the node.
     pub key: Arc<str>,
     /// The value of the annotation.
     pub value: Arc<str>,
-    /// What the controller waits for. `None`: nothing.
+    /// The condition that the controller waits for. `None`: the controller does not wait.
     pub wait: Option<Wait>,
 }
 
-/// What the controller waits for after it annotated a node.
+/// The annotation that the controller waits for after it annotated a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// The annotation with the time of the detachment.
+    /// The annotation that contains the time of the detachment.
     pub key: Arc<str>,
-    /// How long to wait after that.
+    /// The grace period after the detachment.
     pub grace: Duration,
 }
 
@@ -106,59 +106,60 @@ pub struct Wait {
 pub struct SetSpec {
     /// The number of pods per node, 1 to [`MOST_PER_NODE`].
     pub pods_per_node: usize,
-    /// The revision of the present template.
+    /// The revision of the current pod template.
     pub revision: Revision,
-    /// The placement of its pods.
+    /// The placement of the pods.
     pub placement: Placement,
-    /// How pods are replaced by those of a new revision.
+    /// The strategy that replaces pods of an old revision.
     pub strategy: Strategy,
-    /// How many nodes are updated at once.
+    /// The maximum number of nodes that are updated simultaneously.
     pub nodes_at_once: Amount,
-    /// A node update that takes longer stops the rollout.
+    /// The deadline of a node's update. A missed deadline stops the rollout.
     pub deadline: Duration,
     /// The handshake before a node is updated.
     pub handshake: Option<Arc<Handshake>>,
-    /// A pod is available after it has been ready for this long.
+    /// How long a pod must be ready before the pod counts as available.
     pub min_ready: Duration,
-    /// How many old revisions are kept.
+    /// The number of old revisions to keep.
     pub history: usize,
-    /// Whether no node update begins or continues.
+    /// Whether the rollout is paused.
     pub paused: bool,
-    /// How many pods may be missing when pods are evicted. `None`: the set has no budget.
+    /// How many pods may be missing during evictions. `None`: the set has no PodDisruptionBudget.
     pub may_miss: Option<Amount>,
-    /// The labels of its pods.
+    /// The labels of the pods.
     pub labels: Labels,
 }
 
-/// The part of a set's status that the controller remembers. It remembers nothing else.
+/// The part of a set's status that the controller reads back. A new leader has no other memory of the rollout.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Remembered {
     /// The revision of nodes that are not updated yet.
     pub current: Option<Revision>,
     /// The revision that nodes are updated to.
     pub update: Option<Revision>,
-    /// The nodes that are being updated, and since when.
+    /// The nodes that are being updated, and the start of each update.
     pub turns: BTreeMap<Arc<str>, WallTime>,
 }
 
-/// A set as last seen.
+/// A set, as the watch last reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetFacts {
-    /// Its name.
+    /// The namespace and name of the set.
     pub key: ObjectKey,
     /// The UID of the set.
     pub uid: Uid,
-    /// `metadata.resourceVersion`, a precondition of status writes.
+    /// `metadata.resourceVersion`, which is a precondition of status writes.
     pub version: Arc<str>,
     /// `metadata.generation`.
     pub generation: i64,
-    /// Whether it has a `deletionTimestamp`. The garbage collector then deletes its pods.
+    /// Whether the set has a `deletionTimestamp`. The garbage collector then deletes the pods.
     pub deleting: bool,
     /// The spec.
     pub spec: SetSpec,
-    /// The remembered part of the status.
+    /// The part of the status that the controller reads back.
     pub remembered: Remembered,
-    /// The part of its template that exceeds a limit. The controller then does nothing for the set.
+    /// The part of the template that exceeds a limit. The controller then does nothing for the set. `None`: no part
+    /// exceeds a limit.
     pub beyond: Option<Excess>,
 }
 
@@ -171,111 +172,112 @@ pub struct Owner {
     pub uid: Uid,
 }
 
-/// A pod of a set as last seen. Pods with another controller are excluded.
+/// A pod of a set, as the watch last reported it. Pods with another controller are excluded.
 #[allow(clippy::struct_excessive_bools)] // each is an independent property
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetPod {
-    /// Its name.
+    /// The namespace and name of the pod.
     pub key: ObjectKey,
     /// The UID of the pod.
     pub uid: Uid,
     /// `metadata.resourceVersion`.
     pub version: Arc<str>,
-    /// The set that controls it.
+    /// The set that controls the pod. `None`: the pod has no controller.
     pub controller: Option<Owner>,
-    /// The name in its label [`OWNED_BY`].
+    /// The name in the pod's label [`OWNED_BY`].
     pub set: Option<Arc<str>>,
-    /// The revision in its label [`REVISION`].
+    /// The revision in the pod's label [`REVISION`].
     pub revision: Revision,
-    /// The node that it runs on or was created for.
+    /// The node that the pod runs on or was created for.
     pub node: Arc<str>,
     /// Whether `spec.nodeName` is set.
     pub scheduled: bool,
     /// `metadata.creationTimestamp`.
     pub created: WallTime,
-    /// Whether it has a `deletionTimestamp`.
+    /// Whether the pod has a `deletionTimestamp`.
     pub terminating: bool,
-    /// Whether its phase is `Succeeded` or `Failed`.
+    /// Whether the pod's phase is `Succeeded` or `Failed`.
     pub finished: bool,
-    /// Since when it is `Ready`, if it is.
+    /// The time at which the pod became ready. `None`: the pod is not ready.
     pub ready: Option<WallTime>,
 }
 
-/// A revision of a set as last seen.
+/// A ControllerRevision, as the watch last reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RevisionFacts {
-    /// The name of the ControllerRevision.
+    /// The namespace and name of the ControllerRevision.
     pub key: ObjectKey,
     /// The UID of the ControllerRevision.
     pub uid: Uid,
-    /// The set that controls it.
+    /// The set that controls the ControllerRevision. `None`: the ControllerRevision has no controller.
     pub controller: Option<Owner>,
-    /// The name in its label [`OWNED_BY`].
+    /// The name in the label [`OWNED_BY`].
     pub set: Option<Arc<str>>,
-    /// The revision in its label [`REVISION`].
+    /// The revision in the label [`REVISION`].
     pub revision: Revision,
-    /// A higher number means that the set asked for the revision later.
+    /// The number of the revision. The set's current revision has the highest number.
     pub number: i64,
 }
 
-/// A PodDisruptionBudget as last seen.
+/// A PodDisruptionBudget, as the watch last reported it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetFacts {
-    /// Its name.
+    /// The namespace and name of the PodDisruptionBudget.
     pub key: ObjectKey,
-    /// The UID of the budget.
+    /// The UID of the PodDisruptionBudget.
     pub uid: Uid,
-    /// The set that controls it.
+    /// The set that controls the PodDisruptionBudget. `None`: the PodDisruptionBudget has no controller.
     pub controller: Option<Owner>,
-    /// The set that it was created for, by its name and its label [`OWNED_BY`].
+    /// The set that the PodDisruptionBudget was created for, according to its name and its label [`OWNED_BY`].
     pub set: Option<Arc<str>>,
-    /// The requirements of its selector.
+    /// The requirements of the selector.
     pub selector: Vec<Requirement>,
-    /// `spec.minAvailable`, if it is a number.
+    /// The value of `spec.minAvailable`. `None`: the value is not a number.
     pub min_available: Option<usize>,
-    /// Set if its selector exceeds a limit; then it selects nothing.
+    /// The part of the selector that exceeds a limit. A PodDisruptionBudget that exceeds a limit selects no pod.
+    /// `None`: no part exceeds a limit.
     pub beyond: Option<Excess>,
 }
 
 impl BudgetFacts {
-    /// Whether it selects pods with these labels. An empty selector selects all pods.
+    /// Returns whether the PodDisruptionBudget selects pods with these labels. An empty selector selects all pods.
     pub fn selects(&self, labels: &Labels) -> bool {
         self.selector.iter().all(|requirement| requirement.fits(labels.get(&requirement.key)))
     }
 }
 
-/// A node as last seen.
+/// A node, as the watch last reported it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetNode {
-    /// Its name.
+    /// The name of the node.
     pub name: Arc<str>,
-    /// The label `topology.kubernetes.io/zone`. Empty if there is none.
+    /// The zone in the label `topology.kubernetes.io/zone`. Empty: the node has no such label.
     pub zone: Arc<str>,
-    /// Its labels.
+    /// The labels of the node.
     pub labels: Labels,
-    /// Its annotations, except long ones.
+    /// The annotations of the node, except long annotations.
     pub annotations: Vec<Noted>,
-    /// Its taints.
+    /// The taints of the node.
     pub taints: Vec<Taint>,
     /// `spec.unschedulable`.
     pub cordoned: bool,
-    /// Whether its condition `Ready` is true.
+    /// Whether the node's condition `Ready` is true.
     pub ready: bool,
 }
 
 /// An annotation of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Noted {
-    /// Its key.
+    /// The key of the annotation.
     pub key: Box<str>,
-    /// Its value.
+    /// The value of the annotation.
     pub value: Box<str>,
-    /// The value as a time, if it is one.
+    /// The value as a time. `None`: the value is not a time.
     pub time: Option<WallTime>,
 }
 
 impl SetNode {
-    /// The annotation with this key.
+    /// Returns the annotation with this key.
     pub fn says(&self, key: &str) -> Option<&Noted> {
         self.annotations.iter().find(|noted| *noted.key == *key)
     }
@@ -284,11 +286,11 @@ impl SetNode {
 words! {
     /// The effect of a taint on pods that do not tolerate it.
     Effect {
-        /// The pods are not scheduled.
+        /// New pods are not scheduled.
         NoSchedule = "NoSchedule",
-        /// The pods are scheduled elsewhere if possible.
+        /// New pods are scheduled on other nodes if possible.
         PreferNoSchedule = "PreferNoSchedule",
-        /// The pods are not scheduled, and running ones are evicted.
+        /// New pods are not scheduled, and running pods are evicted.
         NoExecute = "NoExecute",
     }
 }
@@ -296,27 +298,27 @@ words! {
 /// A taint of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taint {
-    /// Its key.
+    /// The key of the taint.
     pub key: Box<str>,
-    /// Its value.
+    /// The value of the taint.
     pub value: Box<str>,
-    /// Its effect.
+    /// The effect of the taint.
     pub effect: Effect,
 }
 
 /// A toleration of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Toleration {
-    /// The key of taints. `None`: any.
+    /// The key of tolerated taints. `None`: all keys.
     pub key: Option<Box<str>>,
-    /// The value of taints. `None`: any.
+    /// The value of tolerated taints. `None`: all values.
     pub value: Option<Box<str>>,
-    /// The effect of taints. `None`: any.
+    /// The effect of tolerated taints. `None`: all effects.
     pub effect: Option<Effect>,
 }
 
 impl Toleration {
-    /// Whether it tolerates a taint.
+    /// Returns whether a pod with this toleration tolerates the taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.key.as_ref().is_none_or(|key| *key == taint.key)
             && self.value.as_ref().is_none_or(|value| *value == taint.value)
@@ -327,34 +329,34 @@ impl Toleration {
 words! {
     /// The operator of a requirement.
     Operator {
-        /// The value is one of these.
+        /// The value must be in the list.
         In = "In",
-        /// The value is none of these.
+        /// The value must not be in the list.
         NotIn = "NotIn",
-        /// There is a value.
+        /// The label or field must exist.
         Exists = "Exists",
-        /// There is no value.
+        /// The label or field must not exist.
         DoesNotExist = "DoesNotExist",
-        /// The value is a number above this one.
+        /// The value must be a number above the only number in the list.
         Gt = "Gt",
-        /// The value is a number below this one.
+        /// The value must be a number below the only number in the list.
         Lt = "Lt",
     }
 }
 
-/// A requirement for a label or a field.
+/// A requirement for a label or a field of a node or pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// Its key.
+    /// The key of the label or field.
     pub key: Box<str>,
     /// The operator.
     pub operator: Operator,
-    /// The values to compare with.
+    /// The list of values.
     pub values: Vec<Box<str>>,
 }
 
 impl Requirement {
-    /// Whether a value meets the requirement by the rules of Kubernetes: a missing value is in no set, and is not a
+    /// Returns whether a value meets the requirement. As in Kubernetes, a missing value is in no list and is not a
     /// number.
     pub fn fits(&self, value: Option<&str>) -> bool {
         let is_in = |value: &str| self.values.iter().any(|one| **one == *value);
@@ -374,23 +376,24 @@ impl Requirement {
     }
 }
 
-/// One alternative of the required node affinity.
+/// One term of the required node affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Term {
-    /// The requirements for labels.
+    /// The requirements for the node's labels.
     pub labels: Vec<Requirement>,
-    /// The requirements for fields. The only field is `metadata.name`.
+    /// The requirements for the node's fields. The only field is `metadata.name`.
     pub fields: Vec<Requirement>,
 }
 
 /// The placement of a set's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// `nodeSelector`.
+    /// The pods' `nodeSelector`.
     pub selector: Vec<(Box<str>, Box<str>)>,
-    /// `requiredDuringSchedulingIgnoredDuringExecution`, if it exists. A node must match one of the terms.
+    /// The terms of `requiredDuringSchedulingIgnoredDuringExecution`. A node must match at least one term. `None`: no
+    /// required node affinity.
     pub terms: Option<Vec<Term>>,
-    /// The tolerations of the pods, including those of every pod of a set.
+    /// The tolerations of the pods, including the tolerations that each pod of a set has.
     pub tolerations: Vec<Toleration>,
 }
 

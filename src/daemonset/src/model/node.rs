@@ -1,4 +1,4 @@
-//! The pods of a set on one node, and the rules for them.
+//! The pods of a set on one node, and the rules for these pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,42 +13,42 @@ use super::{Amount, Revision, Strategy};
 /// Whether a node accepts or keeps the pods of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It should have pods.
+    /// The node should have pods.
     Takes,
-    /// It gets no new pods. Running ones remain.
+    /// The node gets no new pods, but running pods remain.
     Keeps,
-    /// It should have no pods of this set.
+    /// The node should have no pods of this set.
     Leaves,
     /// The node was deleted.
     Gone,
 }
 
-/// The state of a pod. Surplus pods are deleted in this order.
+/// The state of a pod. The controller deletes surplus pods in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
-    /// It is being created.
+    /// The pod is being created.
     Making,
-    /// It is not ready.
+    /// The pod is not ready.
     Starting,
-    /// It is ready, but has not been for the required time.
+    /// The pod is ready, but not yet for `minReadySeconds`.
     Ready,
-    /// It is available.
+    /// The pod is available.
     Available,
-    /// Its end was requested, and the result is unknown.
+    /// The controller has requested a deletion or eviction, and the result is unknown.
     Ending,
-    /// It is terminating.
+    /// The pod is terminating.
     Leaving,
-    /// It has terminated on its own.
+    /// The pod has terminated on its own.
     Finished,
 }
 
 impl State {
-    /// Whether it counts as one of the wanted pods.
+    /// Returns whether the pod counts as one of the wanted pods.
     pub const fn stays(self) -> bool {
         matches!(self, Self::Making | Self::Starting | Self::Ready | Self::Available)
     }
 
-    /// Whether it may still be running.
+    /// Returns whether the pod may still run and is not terminating.
     pub const fn is_live(self) -> bool {
         !matches!(self, Self::Leaving | Self::Finished)
     }
@@ -57,15 +57,15 @@ impl State {
 /// A pod on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodNow {
-    /// Its UID. `None`: it is being created.
+    /// The UID of the pod. `None`: the pod is being created.
     pub uid: Option<Uid>,
-    /// Its revision.
+    /// The revision of the pod.
     pub revision: Revision,
-    /// Its state.
+    /// The state of the pod.
     pub state: State,
-    /// When it was created.
+    /// The creation time of the pod.
     pub created: WallTime,
-    /// Whether it is scheduled.
+    /// Whether the pod is scheduled.
     pub scheduled: bool,
 }
 
@@ -74,11 +74,11 @@ pub struct PodNow {
 pub struct NodeTerms<'a> {
     /// The wanted number of pods.
     pub wanted: usize,
-    /// How pods are replaced by those of a new revision.
+    /// The strategy that replaces pods of an old revision.
     pub strategy: Strategy,
-    /// The revision to update to.
+    /// The revision that nodes are updated to.
     pub update: &'a Revision,
-    /// The revision before the update.
+    /// The revision of nodes that are not updated yet.
     pub current: &'a Revision,
     /// Whether the node is being updated.
     pub in_turn: bool,
@@ -87,35 +87,35 @@ pub struct NodeTerms<'a> {
 /// A node, and its pods of a set.
 #[derive(Clone, Debug)]
 pub struct NodeNow<'a> {
-    /// Its name.
+    /// The name of the node.
     pub name: &'a Arc<str>,
-    /// Its zone.
+    /// The zone of the node.
     pub zone: &'a str,
-    /// Whether it accepts or keeps pods of the set.
+    /// Whether the node accepts or keeps pods of the set.
     pub standing: Standing,
-    /// Whether it is ready.
+    /// Whether the node is ready.
     pub ready: bool,
-    /// The pods.
+    /// The pods of the set on the node.
     pub pods: Vec<PodNow>,
 }
 
 /// The progress of a node's update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All wanted pods are updated and available, and there are no older pods.
+    /// All wanted pods are updated and available, and the node has no older pods.
     Updated,
-    /// There are no older pods, and some wanted pods are not available.
+    /// The node has no older pods, but some wanted pods are not available.
     Degraded,
-    /// Some pods are updated, and some are older.
+    /// Some pods are updated, and some pods are older.
     Mixed,
     /// All pods are older.
     Outdated,
-    /// There are no pods.
+    /// The node has no pods.
     Empty,
 }
 
 impl NodeNow<'_> {
-    /// The progress of the node.
+    /// Returns the progress of the node's update.
     pub fn progress(&self, update: &Revision, wanted: usize) -> Progress {
         let live = || self.pods.iter().filter(|pod| pod.state.stays());
         let updated = live().filter(|pod| pod.revision == *update);
@@ -128,17 +128,17 @@ impl NodeNow<'_> {
         }
     }
 
-    /// Whether the node can be updated now.
+    /// Returns whether the node can be updated now.
     pub fn can_turn(&self) -> bool {
         self.standing == Standing::Takes && self.ready
     }
 
-    /// Whether it has fewer available pods than wanted.
+    /// Returns whether the node has fewer available pods than wanted.
     pub fn is_short(&self, wanted: usize) -> bool {
         self.pods.iter().filter(|pod| pod.state == State::Available).count() < wanted
     }
 
-    /// Whether no pod serves there, not even a terminating one.
+    /// Returns whether the node has no pod that serves, not even a terminating pod.
     pub fn is_down(&self) -> bool {
         self.pods.iter().all(|pod| matches!(pod.state, State::Making | State::Starting | State::Finished))
     }
@@ -147,27 +147,27 @@ impl NodeNow<'_> {
 /// The rules of a rollout.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnTerms<'a> {
-    /// The revision to update to.
+    /// The revision that nodes are updated to.
     pub update: &'a Revision,
     /// The wanted number of pods per node.
     pub wanted: usize,
-    /// How many nodes are updated at once.
+    /// The maximum number of nodes that are updated simultaneously.
     pub at_once: Amount,
-    /// A node update that takes longer stops the rollout.
+    /// The deadline of a node's update. A missed deadline stops the rollout.
     pub deadline: Duration,
     /// Whether the rollout is paused.
     pub is_paused: bool,
-    /// Whether the update is already the current revision.
+    /// Whether the rollout to this revision was already completed.
     pub is_settled: bool,
 }
 
-/// The node updates from now on.
+/// The node updates in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turns {
-    /// The nodes that are being updated, and since when.
+    /// The nodes that are being updated, and the start of each update.
     pub have: BTreeMap<Arc<str>, WallTime>,
-    /// The nodes whose update takes too long.
+    /// The nodes that missed the deadline.
     pub late: BTreeSet<Arc<str>>,
-    /// When the next node will be late.
+    /// The time at which the next node will miss the deadline.
     pub due: Option<WallTime>,
 }

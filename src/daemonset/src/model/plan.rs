@@ -1,4 +1,4 @@
-//! The plan for a set, with reasons.
+//! The plan for a set, with the reason for each deletion and eviction.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use super::{Revision, status::Status};
 words! {
     /// Why a pod is deleted or evicted.
     Why {
-        /// It has terminated on its own.
+        /// The pod has terminated on its own.
         Finished = "PodFinished",
-        /// There are more pods than wanted.
+        /// The node has more pods than wanted.
         Surplus = "SurplusPod",
-        /// It has an older revision.
+        /// The pod has an older revision.
         Outdated = "OutdatedPod",
-        /// It is not scheduled, and its node no longer accepts pods.
+        /// The pod is not scheduled, and its node no longer accepts pods.
         NodeTakesNone = "NodeTakesNoPods",
-        /// The set no longer selects its node.
+        /// The set no longer selects the node of the pod.
         NodeNotSelected = "NodeNotSelected",
-        /// Its node was deleted.
+        /// The node of the pod was deleted.
         NodeDeleted = "NodeDeleted",
     }
 }
@@ -34,7 +34,7 @@ pub enum Step {
     Make(Revision),
     /// Delete a pod.
     Delete(Uid, Why),
-    /// Evict a pod, so that budgets, the hold and the zone guard apply.
+    /// Evict a pod. PodDisruptionBudgets, the hold and the zone guard apply to the eviction.
     Evict(Uid, Why),
 }
 
@@ -45,8 +45,8 @@ pub struct Plan {
     pub steps: Vec<(Arc<str>, Step)>,
     /// The status to write.
     pub status: Status,
-    /// The `minAvailable` of its budget. `None`: it has none.
+    /// The desired `minAvailable` of the PodDisruptionBudget. `None`: the set should have no PodDisruptionBudget.
     pub budget: Option<usize>,
-    /// When the next node will be late.
+    /// The time at which the next node will miss the deadline.
     pub due: Option<WallTime>,
 }

@@ -10,15 +10,15 @@ use headgate_core::words;
 use super::Remembered;
 
 words! {
-    /// What an updating node waits for.
+    /// The reason why an updating node waits.
     Waits {
-        /// The beginning of the update is not in the stored status yet.
+        /// The stored status does not contain the start of the update yet.
         Begins = "TurnBegins",
         /// Another system must detach the node first.
         Detachment = "NodeNotDetached",
         /// New pods are not ready.
         NotReady = "PodsNotReadyYet",
-        /// New pods are ready, but have not been for the required time.
+        /// New pods are ready, but not yet for `minReadySeconds`.
         NotAvailable = "PodsNotAvailableYet",
         /// Old pods are terminating.
         OldPods = "OldPodsLeave",
@@ -30,9 +30,9 @@ words! {
     Roll {
         /// All nodes are updated.
         Done = "AsExpected",
-        /// Nodes are being updated.
+        /// At least one node is being updated.
         GoesOn = "NodesInTurn",
-        /// A node update takes longer than the deadline.
+        /// A node has missed the deadline of its update.
         Stopped = "ProgressDeadlineExceeded",
         /// The set is paused.
         Paused = "RollPaused",
@@ -40,9 +40,9 @@ words! {
         OnDelete = "WaitsForDeletion",
         /// Updated pods are not available.
         Degraded = "WaitsForDegradedNodes",
-        /// The remaining nodes accept no pods, or are not ready.
+        /// The remaining nodes accept no pods or are not ready.
         NodesNotReady = "WaitsForNodes",
-        /// The template exceeds a limit, so nothing is done.
+        /// The template exceeds a limit, and the controller does nothing for the set.
         TooLarge = "LimitExceeded",
     }
 }
@@ -50,15 +50,15 @@ words! {
 /// The status of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// The generation of the set that it describes.
+    /// The generation of the set that the status describes.
     pub generation: i64,
-    /// The part that the controller remembers.
+    /// The part of the status that the controller reads back.
     pub remembered: Remembered,
     /// The state of the rollout.
     pub roll: Roll,
-    /// The updating nodes that are late.
+    /// The updating nodes that missed the deadline.
     pub late: BTreeSet<Arc<str>>,
-    /// What each updating node waits for.
+    /// The reason why each updating node waits.
     pub waits: BTreeMap<Arc<str>, Waits>,
     /// The number of nodes that should have pods.
     pub nodes: usize,
@@ -68,7 +68,7 @@ pub struct Status {
     pub degraded: BTreeSet<Arc<str>>,
     /// The wanted number of pods on all nodes.
     pub wanted: usize,
-    /// The number of live pods on any node.
+    /// The number of live pods on all nodes.
     pub pods: usize,
     /// The number of updated pods.
     pub updated: usize,
@@ -76,8 +76,8 @@ pub struct Status {
     pub ready: usize,
     /// The number of available pods.
     pub available: usize,
-    /// Why the API server rejects pods, in its words.
+    /// The error with which the API server rejects pods. `None`: the API server accepts pods.
     pub refused: Option<Box<str>>,
-    /// The parts of the set or of budgets in its namespace that exceed a limit, as sentences.
+    /// The messages about parts of the set, or of PodDisruptionBudgets in the namespace, that exceed a limit.
     pub beyond: Vec<Box<str>>,
 }

@@ -1,7 +1,7 @@
-//! What Headgate knows and does, for people: `/debug/*`, read-only.
+//! The debug endpoints `/debug/*`, which show people the state of Headgate. The endpoints are read-only.
 //!
-//! The server listens on loopback, because it shows which pods are behind which load balancers. Other pods of the
-//! cluster must not read that. People use port-forward, with their own Kubernetes permissions.
+//! The server listens on loopback, because its answers contain the pods of each target group. Other pods of the cluster
+//! must not read the debug endpoints. People use port-forwarding, with their own Kubernetes permissions.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ use crate::{
     status::{self, draw, problems::Known},
 };
 
-/// What to explain: a pod, a Service or a TargetBinding of a namespace, or a node.
+/// The object to explain: a pod, a Service or a TargetBinding of a namespace, or a node.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Asked {
@@ -66,15 +66,15 @@ struct OneGroup {
 /// The requested entries of the journal.
 #[derive(Debug, Deserialize)]
 struct Entries {
-    /// The namespace. `None`: all namespaces, and entries without one.
+    /// The namespace. `None`: entries of all namespaces, and entries without a namespace.
     namespace: Option<String>,
-    /// The number of the entry before the first one. `None`: the last entries.
+    /// The number of the entry before the first requested entry. `None`: the latest entries are requested.
     after: Option<u64>,
-    /// The maximum number of entries.
+    /// The maximum number of entries to return.
     most: Option<usize>,
 }
 
-/// Serves until `stop`.
+/// Serves the debug endpoints until `stop`.
 pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken) {
     let router = Router::new()
         .route("/debug/bindings", get(bindings))
@@ -90,7 +90,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
         .merge(page::routes())
         .layer(middleware::from_fn(page::guard))
         .with_state(shown.clone());
-    // Pages remain open for a long time, and all of them may use one forwarded port.
+    // Browser pages remain open for a long time, and all of them may share one forwarded port.
     let limits = Limits { of_an_address: LIMITS.connections, idle: Duration::from_secs(120), ..LIMITS };
     server::serve_router("debug", limits, router, listener, (shown.metrics.clone(), shown.clock), stop).await;
 }
@@ -114,7 +114,7 @@ async fn status_of_all(State(shown): State<Shown>) -> Response {
     Json(draw::status(&known, shown.authority.holder().map(String::from), shown.clock.now())).into_response()
 }
 
-/// The answer, or 503 if the engine is too busy.
+/// The engine's answer as JSON, or 503 if the engine is too busy.
 fn in_time<T: Serialize>(answer: Option<T>) -> Response {
     let text = "the engine is too busy to answer within 2 s. Try again\n";
     answer.map_or_else(
@@ -165,7 +165,7 @@ async fn differences(State(shown): State<Shown>) -> Response {
     in_time(compared.map(|all| Differences::new(all, holder, times)))
 }
 
-/// The targets of one target group, of all its bindings.
+/// Returns the targets of one target group, from all its bindings.
 async fn targets(State(shown): State<Shown>, Query(OneGroup { group }): Query<OneGroup>) -> Response {
     if let Some(elsewhere) = misdirected(&shown) {
         return elsewhere;
@@ -175,7 +175,7 @@ async fn targets(State(shown): State<Shown>, Query(OneGroup { group }): Query<On
     Json(its.flat_map(|view| bound_targets(view)).collect::<Vec<_>>()).into_response()
 }
 
-/// The leader, and the standbys that are ready.
+/// Returns the leader and the ready standbys.
 async fn replicas(State(shown): State<Shown>) -> Response {
     match shown.standbys.ready(shown.authority.holder().as_deref()).await {
         Ok(all) => Json(all).into_response(),
@@ -183,7 +183,7 @@ async fn replicas(State(shown): State<Shown>) -> Response {
     }
 }
 
-/// The journal of this replica, whether it leads or not. Each replica has its own.
+/// Returns the journal of this replica, which may be the leader or a standby. Each replica has its own journal.
 async fn journal(State(shown): State<Shown>, Query(asked): Query<Entries>) -> Json<Past> {
     let Entries { namespace, after, most } = asked;
     Json(shown.journal.entries(namespace.as_deref(), after, most.unwrap_or(IN_ONE_ANSWER)))

@@ -1,8 +1,8 @@
-//! The updates of the page: server-sent events (WHATWG HTML, "Server-sent events") with the changes since the last
-//! event.
+//! Sends updates to the page as server-sent events (WHATWG HTML, "Server-sent events"). Each event contains the changes
+//! since the last event.
 //!
-//! Each page checks the views and the journal once per second, without the owner of the engine. A browser that no
-//! longer reads only costs the memory of its connection, until the server closes it.
+//! Each page checks the views and the journal once per second, and does not use the owner of the engine. If a browser
+//! stops reading, only the memory of its connection is used until the server closes the connection.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -26,14 +26,14 @@ use crate::{
     status::{draw, problems::Known, report::Status},
 };
 
-/// How often the views are checked.
+/// The interval between two checks of the views.
 const PERIOD: Duration = Duration::from_secs(1);
-/// The number of journal entries in the first event of a page, and the maximum in a later event.
+/// The number of journal entries in the first event of a page, and the maximum number in a later event.
 const ENTRIES: usize = 500;
-/// A browser that lost the connection reconnects after this time.
+/// A browser that lost its connection reconnects after this time.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// Sends changes, beginning after the last event that the browser received.
+/// Sends changes to the page, starting after the last event that the browser received.
 pub async fn live(
     State(shown): State<Shown>,
     headers: HeaderMap,
@@ -46,7 +46,7 @@ pub async fn live(
     }))
 }
 
-/// One page, and what was sent to it.
+/// One page, and the state that was sent to it.
 struct Follower {
     shown: Shown,
     /// The last event that the browser received on an earlier connection.
@@ -106,27 +106,27 @@ impl Follower {
     fn send(&mut self, name: &str, id: Option<String>, data: &impl Serialize) {
         let event = Event::default().event(name).retry(RETRY);
         let event = id.into_iter().fold(event, Event::id);
-        // These values can always be written as JSON.
+        // Serialization of these values to JSON cannot fail.
         self.queue.extend(event.json_data(data).ok());
     }
 }
 
-/// The entry in the browser's last event, if it belongs to this replica's journal.
+/// The number of the entry in the browser's last event, if the entry belongs to this replica's journal.
 fn number_of(id: &str, began: &str) -> Option<u64> {
     let (of, number) = id.rsplit_once('-')?;
     if of == began { number.parse().ok() } else { None }
 }
 
-/// The status that was sent to a page.
+/// The status that was last sent to a page.
 #[derive(Debug, Default)]
 struct Told {
-    /// Hashes by the ARN of the target group.
+    /// The hash of each target group's status, by ARN.
     groups: BTreeMap<String, u64>,
     rest: Option<u64>,
     elsewhere: Option<String>,
 }
 
-/// The changes of a status.
+/// The changes of the status since the last event.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct News {
@@ -143,7 +143,7 @@ struct News {
 }
 
 impl Told {
-    /// The changes of this status for a page, if any.
+    /// The changes between the last sent status and this status, if any.
     fn news(&mut self, status: Status) -> Option<News> {
         let whole = self.rest.is_none();
         self.elsewhere = None;
@@ -168,7 +168,7 @@ impl Told {
         })
     }
 
-    /// Records that another replica leads. Returns whether the page must learn that.
+    /// Records that another replica is the leader. Returns whether the page must receive the new message.
     fn elsewhere(&mut self, said: &str) -> bool {
         (self.groups, self.rest) = (BTreeMap::new(), None);
         let before = self.elsewhere.replace(said.to_owned());
@@ -176,7 +176,7 @@ impl Told {
     }
 }
 
-/// A hash: equal values have the same one.
+/// A hash of the value's JSON.
 fn mark_of(value: &impl Serialize) -> u64 {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(value).unwrap_or_default().hash(&mut hasher);
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// The groups to send, the groups to remove, and whether the message is complete.
+    /// The target groups to send, the target groups to remove, and whether the message is complete.
     fn told(told: &mut Told, status: Status) -> Option<(Vec<String>, Vec<String>, bool)> {
         let News { whole, target_groups, gone, .. } = told.news(status)?;
         Some((target_groups.into_iter().map(|group| group.arn).collect(), gone, whole))

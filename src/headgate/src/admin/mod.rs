@@ -1,4 +1,4 @@
-//! The endpoints for liveness, readiness and metrics. On loopback also the debug endpoints and the page.
+//! The endpoints for liveness, readiness and metrics. A loopback address also serves the debug endpoints and the page.
 
 pub mod debug;
 mod live;

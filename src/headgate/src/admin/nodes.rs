@@ -1,5 +1,6 @@
-//! `GET /nodes/NAME`: whether load balancers can send to all targets of a node. It is for programs that detach and
-//! attach nodes, and for scripts. The health checks of a target group cannot use it, because they request the pod.
+//! `GET /nodes/NAME` reports whether load balancers can send to all targets of a node. Scripts and programs that detach
+//! and attach nodes use `GET /nodes/NAME`. A target group's health checks cannot use the endpoint, because load
+//! balancers send health checks to the pod.
 
 use axum::{
     extract::{Path, State},
@@ -10,11 +11,11 @@ use axum::{
 use super::server::{Shown, misdirected};
 use crate::{explain::node::NodeReport, journal::report::Past, runtime::times::Times};
 
-/// The maximum number of lines that give a reason.
+/// The maximum number of reasons in an answer.
 const MOST: usize = 20;
 
-/// 200 if all bound pods of the node are healthy targets and none is being deregistered; 503 with reasons if not; 404
-/// if the node does not exist.
+/// Returns 200 if all bound pods of the node are healthy targets and no target is being deregistered. Returns 404 if
+/// the node does not exist, and 503 with reasons in all other cases.
 pub async fn node(State(shown): State<Shown>, Path(name): Path<String>) -> Response {
     if let Some(elsewhere) = misdirected(&shown) {
         return elsewhere;
@@ -48,7 +49,8 @@ fn verdict(report: &NodeReport) -> (StatusCode, String) {
             let health = target.health.as_ref().map_or("not read yet", |health| &*health.state);
             match &*target.state {
                 "registered" if health == "healthy" => serving += 1,
-                // A deleted or unbound pod needs no more time when the load balancer no longer sends to it.
+                // For a deleted or unbound pod, the check is complete when the load balancer no longer sends to the
+                // pod.
                 "deregistered" | "not a target"
                     if health != "draining" && (!lives || target.binding.is_none()) => {}
                 state => why.push(format!(

@@ -1,5 +1,5 @@
-//! The page: plain HTML, CSS and JavaScript from `page/`, compiled into the program. It reads only from the debug
-//! server. It loads nothing from other servers and runs no inline script.
+//! The page consists of plain HTML, CSS and JavaScript from `page/`, compiled into the program. The page reads only
+//! from the debug server. The page loads nothing from other servers and runs no inline script.
 
 use axum::{
     Router,
@@ -16,11 +16,13 @@ const HTML: &str = include_str!("../../page/index.html");
 const STYLE: &str = include_str!("../../page/style.css");
 const SCRIPT: &str = include_str!("../../page/app.js");
 
-/// The browser's permissions: scripts, styles and data from this server only, nothing inline, no frames.
+/// The Content-Security-Policy of the page allows only scripts, styles and data from this server. The policy forbids
+/// inline code and frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Headers of every answer: browsers do not guess content types, store nothing, and send no referrer.
+/// Headers of every answer: browsers must not guess content types, must not store answers, and must not send a
+/// referrer.
 const ON_ALL: [(HeaderName, &str); 5] = [
     (header::CONTENT_SECURITY_POLICY, POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -40,8 +42,8 @@ pub fn routes() -> Router<Shown> {
         .route("/page/app.js", file("text/javascript; charset=utf-8", SCRIPT))
 }
 
-/// Answers only requests for an IP address or localhost, and adds the browser policy. Without this, another site could
-/// let its name resolve to loopback and read the answers (DNS rebinding).
+/// Answers only requests whose host is an IP address or localhost, and adds the security headers. Without the check of
+/// the host, another website could resolve its own name to loopback and read the answers (DNS rebinding).
 pub async fn guard(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     let mut answer = if host.is_none_or(is_local) {

@@ -1,4 +1,4 @@
-//! The HTTP server for probes and metrics. Read-only.
+//! The read-only HTTP server for probes and metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,25 +41,25 @@ use crate::{
     },
 };
 
-/// The owner task counts as stuck if it has not progressed for this long.
+/// The engine's owner counts as stuck if it has not progressed for this long.
 const STUCK: Duration = Duration::from_secs(30);
 
-/// The data that the server shows.
+/// The data that the servers return.
 #[derive(Clone)]
 pub struct Shown {
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The views.
     pub views: Arc<Views>,
-    /// Whether the engine is progressing, and has listed everything.
+    /// Whether the engine is progressing, and whether its initial sync is complete.
     pub pulse: Arc<Pulse>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
-    /// Why Headgate cannot reach AWS, if so.
+    /// The problem that prevents Headgate from reaching AWS, if there is one.
     pub aws: watch::Receiver<Option<Trouble>>,
-    /// The grants that are in force.
+    /// The grants that are in effect.
     pub grants: watch::Receiver<grants::keeper::Shown>,
-    /// The certificate of the webhook, if Headgate serves it.
+    /// The webhook's certificate, if this replica serves the webhook.
     pub certificate: Option<watch::Receiver<Served>>,
     /// Queries to the engine.
     pub asking: Asking,
@@ -71,9 +71,10 @@ pub struct Shown {
     pub clock: Clock,
 }
 
-/// The connection limits. The kubelet's probes use one connection each, metric scrapers keep one, and people have a
-/// few. Anybody in the cluster may connect, so each address only gets a part of the connections. A client that does not
-/// read its answer is closed soon: its connection counts as idle after the answer.
+/// The connection limits. Each kubelet probe and each metrics scraper uses one connection, and each person uses a few
+/// connections. Any client in the cluster may connect, so each address can use only a part of the connections. The
+/// server soon closes the connection of a client that does not read its answer, because the connection counts as idle
+/// after the answer.
 pub const LIMITS: Limits = Limits {
     connections: 256,
     of_an_address: 64,
@@ -84,7 +85,8 @@ pub const LIMITS: Limits = Limits {
 };
 
 impl Shown {
-    /// The answer of a standby. Only the leader knows what was sent to AWS.
+    /// The answer of a standby, which directs the client to the leader. Only the leader has a record of the calls to
+    /// AWS.
     pub fn elsewhere(&self) -> Option<String> {
         if self.authority.term().is_some() {
             return None;
@@ -95,7 +97,7 @@ impl Shown {
     }
 }
 
-/// The answer of a replica that does not lead.
+/// The answer of a replica that is not the leader.
 pub fn misdirected(shown: &Shown) -> Option<Response> {
     let text = shown.elsewhere()? + "\n";
     Some((StatusCode::MISDIRECTED_REQUEST, text).into_response())
@@ -112,7 +114,7 @@ pub async fn serve(listener: TcpListener, shown: Shown, stop: CancellationToken)
     serve_router("admin", LIMITS, router, listener, (counted, clock), stop).await;
 }
 
-/// Serves these routes. A client counts as trusted after it has requested one of them.
+/// Serves the routes of `router` until `stop`. A client counts as trusted after it has requested an existing route.
 pub async fn serve_router(
     name: &'static str,
     limits: Limits,
@@ -138,8 +140,8 @@ pub async fn serve_router(
     server.serve(listener, None, service, stop).await;
 }
 
-/// The line about a replica that cannot lead. It does not fail a probe: a restart would not help, and the webhook must
-/// keep its endpoint.
+/// The line of a probe's answer that explains why this replica cannot lead. The probe still succeeds: a restart would
+/// not help, and the webhook must keep its endpoint.
 fn unable(authority: &Authority, clock: Clock) -> String {
     let Some(Unable { reason, since, until }) = authority.unable() else { return String::new() };
     let now = clock.now();
@@ -180,7 +182,7 @@ async fn readyz(State(shown): State<Shown>) -> Response {
                     replica and of `headgate certificates`\n";
         (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
     } else {
-        // Without AWS, a ready replica is still useful: it serves the webhook, and targets do not change.
+        // A replica that cannot reach AWS is still ready: it serves the webhook, and targets do not change.
         let aws = shown.aws.borrow().clone();
         let aws = aws.map(|trouble| {
             let Trouble { reason, sentence, since } = trouble;
@@ -195,7 +197,7 @@ async fn metrics(State(shown): State<Shown>, headers: HeaderMap) -> Response {
     metrics_page(&shown.metrics, headers.get(header::ACCEPT))
 }
 
-/// The page of metrics in the format that the client accepts.
+/// The metrics in the format that the client accepts.
 pub fn metrics_page(metrics: &Metrics, accept: Option<&HeaderValue>) -> Response {
     let format = Format::accepted(accept.and_then(|accept| accept.to_str().ok()));
     match metrics.shared_page(format) {

@@ -1,4 +1,4 @@
-//! The replicas for the page. Headgate lists them rarely, for any number of pages.
+//! Lists the replicas for the page. All pages share one list, which is refreshed rarely.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,42 +8,42 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::kube::replicas::Replicas;
 
-/// A list is reused for this time.
+/// A list of replicas is reused for this time.
 const FRESH: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A replica.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replica {
-    /// Its pod.
+    /// The name of the replica's pod.
     pub pod: String,
-    /// Whether it holds the Lease.
+    /// Whether the replica holds the Lease.
     pub leads: bool,
 }
 
-/// Lists the replicas. `None`: there is no election, so there are no other replicas.
+/// Lists the replicas. `None`: the leader election is disabled, so there are no other replicas.
 #[derive(Clone)]
 pub struct Standbys(Option<Arc<Mutex<Asked>>>);
 
 struct Asked {
     replicas: Replicas,
-    /// The pod of this replica.
+    /// The name of this replica's pod.
     own: String,
     last: Option<(Instant, Result<Vec<String>, String>)>,
 }
 
 impl Standbys {
-    /// No other replicas.
+    /// Creates an empty list, for a replica without leader election.
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// The replicas other than that in this pod.
+    /// Creates a list of all replicas except the replica in the pod `own`.
     pub fn beside(replicas: Replicas, own: &str) -> Self {
         Self(Some(Arc::new(Mutex::new(Asked { replicas, own: own.to_owned(), last: None }))))
     }
 
-    /// The leader with this identity, and the other ready replicas.
+    /// Returns the leader with the identity `holder`, and the other ready replicas.
     ///
     /// # Errors
     /// The API server does not answer.

@@ -1,19 +1,20 @@
-//! The conditions of a TargetBinding. All six always exist, each with a stable reason, so that
+//! Computes the conditions of a TargetBinding. All six conditions always exist, each with a stable reason, so that
 //! `kubectl wait --for=condition=…` works for True and False.
 //!
 //! `Ready` and `TargetGroupFound` are True if nothing is wrong. `Conflict`, `RemovalHeld`, `Throttled` and `Paused` are
-//! True if an operator may want to know; `lastTransitionTime` shows since when.
+//! True if an operator may need the information. `lastTransitionTime` contains the start of the condition's present
+//! state.
 
 use headgate_core::Reason;
 
 use crate::api::known::Known;
 
-/// The content of a condition: its status, its reason, a sentence.
+/// The content of a condition: its status, its reason and a sentence.
 pub type Says = (&'static str, &'static str, String);
 
-/// Another writer or binding uses the same targets.
+/// The reasons of `Conflict`: another writer or binding uses the same targets.
 const CONFLICT: &[Reason] = &[Reason::UnknownWriter, Reason::TargetClaimedTwice, Reason::AddressContested];
-/// Targets remain registered that Headgate would deregister without this.
+/// The reasons of `RemovalHeld`: Headgate does not deregister targets that should be deregistered.
 const REMOVAL_HELD: &[Reason] = &[
     Reason::RemovalsPaused,
     Reason::RemovalHeld,
@@ -24,7 +25,7 @@ const REMOVAL_HELD: &[Reason] = &[
 const THROTTLED: &[Reason] = &[Reason::Throttled];
 const PAUSED: &[Reason] = &[Reason::ReadOnly, Reason::Paused];
 
-/// Reasons that affect no wanted target.
+/// Reasons that affect no desired target.
 const HARMLESS: &[Reason] = &[
     Reason::TargetClaimedTwice,
     Reason::RemovalHeld,
@@ -34,18 +35,18 @@ const HARMLESS: &[Reason] = &[
     Reason::Paused,
 ];
 
-/// The input of the conditions.
+/// The input from which the conditions are computed.
 pub struct About<'a> {
-    /// The known state.
+    /// The known state of the TargetBinding.
     pub known: &'a Known<'a>,
-    /// The number of wanted targets.
+    /// The number of desired targets.
     pub wanted: i64,
-    /// How many of them are healthy.
+    /// The number of healthy desired targets.
     pub healthy: i64,
 }
 
 impl About<'_> {
-    /// All conditions, each with its type.
+    /// Returns all conditions, each with its type.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, Says)> {
         [
             ("TargetGroupFound", self.found()),
@@ -93,7 +94,7 @@ impl About<'_> {
         }
     }
 
-    /// True with the first of these reasons that applies, or else False.
+    /// Returns True with the first of these reasons that applies, or False if none applies.
     fn one_of(&self, reasons: &[Reason], then: &str) -> Says {
         let said = |reason| self.known.said.iter().find(|(own, _)| own == reason);
         match reasons.iter().find_map(said) {

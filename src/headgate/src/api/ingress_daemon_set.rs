@@ -1,6 +1,6 @@
-//! The kind IngressDaemonSet: a number of pods of a template on every node.
+//! The kind IngressDaemonSet, which runs a number of pods on every node.
 
-// Each printer column has its own name, type and path.
+// The lint is wrong: each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::{
@@ -22,8 +22,9 @@ use super::template::template;
     kind = "IngressDaemonSet",
     namespaced,
     status = "IngressDaemonSetStatus",
-    doc = "Runs podsPerNode copies of a pod template on each matching node. It rolls out node by node and starts each \
-           new pod before it stops an old one. Its pods are drained like any other pods. `headgate daemonsets` runs them.",
+    doc = "Runs podsPerNode copies of a pod template on each matching node. A rollout updates one node after the other, \
+           and starts each new pod before it stops an old pod. Drain tools can evict the pods. `headgate daemonsets` \
+           manages IngressDaemonSets.",
     shortname = "ids",
     category = "headgate",
     derive = "PartialEq",
@@ -66,32 +67,32 @@ pub struct IngressDaemonSetSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 16))]
     pub pods_per_node: i32,
-    /// The pods, like those of a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and
-    /// nodes being drained get no new pods.
+    /// Pod template in DaemonSet format. Labels, required node affinity and tolerations select nodes. Cordoned nodes
+    /// and nodes being drained get no new pods.
     #[schemars(schema_with = "template")]
     pub template: Value,
     /// A pod is available when it has been ready for this many seconds.
     #[serde(default)]
     #[schemars(range(min = 0, max = 86_400))]
     pub min_ready_seconds: i32,
-    /// Number of older templates to keep as ControllerRevisions, in addition to those in use.
+    /// Number of older templates to keep as ControllerRevisions, in addition to the templates in use.
     #[serde(default = "ten")]
     #[schemars(range(min = 0, max = 100))]
     pub revision_history_limit: i32,
     /// Pauses the rollout: no further node is updated. Pods that terminate are still replaced.
     #[serde(default)]
     pub paused: bool,
-    /// How pods are replaced by those of a new template.
+    /// How a new template replaces existing pods.
     #[serde(default)]
     pub update_strategy: UpdateStrategy,
-    /// How many pods may be missing because of evictions: a number, or a percentage, rounded up. Becomes a
-    /// PodDisruptionBudget, unless yours selects the pods.
+    /// Maximum number, or percentage (rounded up), of pods that are missing because of evictions. Headgate sets a
+    /// PodDisruptionBudget, unless your own budget selects the pods.
     #[serde(default = "quarter")]
     #[schemars(schema_with = "amount")]
     pub max_evicted: IntOrString,
 }
 
-/// How pods are replaced by those of a new template.
+/// How a new template replaces existing pods.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(
@@ -103,7 +104,7 @@ pub struct IngressDaemonSetSpec {
                   waitForDetachmentByAnnotatedTimestamp")
 )]
 pub struct UpdateStrategy {
-    /// RollingUpdate: start a new pod, then delete an old one. NodeReplace: evict all old pods of a node first.
+    /// RollingUpdate: start a new pod, then delete an old pod. NodeReplace: evict all old pods of a node first.
     /// OnDelete: replace pods that you delete.
     #[serde(rename = "type", default = "rolling")]
     pub kind: StrategyType,
@@ -151,7 +152,7 @@ pub struct WaitForDetachment {
     /// The format of the time.
     #[serde(default)]
     pub format: TimestampFormat,
-    /// Wait this many seconds after that time before changing pods of the node.
+    /// Seconds to wait after the annotated time before changing pods of the node.
     #[serde(default = "ten")]
     #[schemars(range(min = 0, max = 86_400))]
     pub grace_period_seconds: i32,
@@ -182,11 +183,11 @@ impl Default for UpdateStrategy {
 /// How pods are replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum StrategyType {
-    /// New pods next to the old ones.
+    /// Start new pods before old pods stop.
     RollingUpdate,
-    /// All pods of a node at once.
+    /// Evict all old pods of a node at once.
     NodeReplace,
-    /// When you delete the old ones.
+    /// Replace the pods that a user deletes.
     OnDelete,
 }
 
@@ -212,7 +213,7 @@ pub struct IngressDaemonSetStatus {
     /// Number of desired pods on these nodes.
     #[serde(default)]
     pub wanted_pods: i64,
-    /// Number of pods on any node, without terminating ones.
+    /// Number of pods on any node, without terminating pods.
     #[serde(default)]
     pub pods: i64,
     /// Number of pods with the newest template.
@@ -249,12 +250,12 @@ pub struct IngressDaemonSetStatus {
 pub struct NodeTurn {
     /// Name of the node.
     pub node: String,
-    /// When the update of the node started.
+    /// The time when the update of the node started.
     pub since: Time,
-    /// What the node waits for, as a reason.
+    /// The reason why the update of the node waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
-    /// The update takes longer than progressDeadlineSeconds.
+    /// Whether the update takes longer than progressDeadlineSeconds.
     #[serde(default)]
     pub late: bool,
 }
@@ -283,7 +284,7 @@ fn quarter() -> IntOrString {
     IntOrString::String("25%".into())
 }
 
-/// A number, or a percentage.
+/// The schema of a number or a percentage.
 fn amount(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
@@ -295,7 +296,7 @@ fn amount(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The nodes that are being updated.
+/// The schema of the list of nodes that are being updated.
 fn turns(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",
@@ -305,10 +306,10 @@ fn turns(_: &mut SchemaGenerator) -> Schema {
             "type": "object",
             "required": ["node", "since"],
             "properties": {
-                "node": {"type": "string", "description": "Its name."},
-                "since": {"type": "string", "format": "date-time", "description": "Since when."},
-                "waitsFor": {"type": "string", "description": "What it waits for, in a word."},
-                "late": {"type": "boolean", "description": "It takes longer than progressDeadlineSeconds."},
+                "node": {"type": "string", "description": "Name of the node."},
+                "since": {"type": "string", "format": "date-time", "description": "Start time of the update."},
+                "waitsFor": {"type": "string", "description": "What the update waits for, as one word."},
+                "late": {"type": "boolean", "description": "Whether the update takes longer than progressDeadlineSeconds."},
             },
         },
     })

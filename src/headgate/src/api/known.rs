@@ -1,4 +1,4 @@
-//! What is known about a TargetBinding when its status is written.
+//! The data from which the status of a TargetBinding is computed.
 
 use headgate_core::{
     Reason,
@@ -6,18 +6,18 @@ use headgate_core::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// What is known about a TargetBinding.
+/// The known state of a TargetBinding.
 #[derive(Debug)]
 pub struct Known<'a> {
-    /// How the user named the target group.
+    /// The name or ARN of the target group in the spec.
     pub named: &'a str,
-    /// The binding, if it is in force.
+    /// The binding, if it is active.
     pub binding: Option<&'a BindingView>,
-    /// The target group that it binds.
+    /// The target group of the binding.
     pub group: Option<&'a GroupView>,
-    /// When the target group was last read.
+    /// The time of the last successful `DescribeTargetHealth` request.
     pub last_read: Option<Time>,
-    /// Its problems, most severe first.
+    /// The problems of the TargetBinding, most severe first.
     pub said: &'a [(Reason, String)],
     /// The generation of the spec that the status describes.
     pub generation: Option<i64>,

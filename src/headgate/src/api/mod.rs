@@ -1,7 +1,7 @@
-//! The kinds of Headgate, `headgate.dev/v1alpha1`. The Rust types here define their schema, and `headgate crd` prints
-//! it.
+//! The custom resources of Headgate, `headgate.dev/v1alpha1`. The Rust types in this module define the schema, and
+//! `headgate crd` prints the schema.
 //!
-//! This module defines what users may write and read. It contains no behaviour.
+//! The module defines the fields that users may write and read. The module contains no behavior.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -24,7 +24,7 @@ pub use target_ledger::{TargetLedger, TargetLedgerSpec};
 /// All CustomResourceDefinitions as YAML for `kubectl apply -f`.
 ///
 /// # Errors
-/// The schema cannot be written as YAML, which would be a bug.
+/// The schema cannot be written as YAML, which would be a programming error.
 pub fn definitions() -> Result<String, serde_saphyr::ser::Error> {
     let mut text = String::from("# Written by `headgate crd` (make crds); do not edit.\n");
     for definition in crds() {
@@ -38,17 +38,17 @@ fn crds() -> [CustomResourceDefinition; 4] {
     [IngressDaemonSet::crd(), TargetBinding::crd(), TargetGroupGrant::crd(), TargetLedger::crd()]
 }
 
-/// A time, as Kubernetes writes it.
+/// The schema of a time in Kubernetes' format.
 fn time(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "date-time"})
 }
 
-/// Bytes, in base64.
+/// The schema of bytes in base64.
 fn bytes(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "string", "format": "byte"})
 }
 
-/// The number or the name of a port.
+/// The schema of the number or the name of a port.
 fn port(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "x-kubernetes-int-or-string": true,
@@ -61,7 +61,7 @@ fn port(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The conditions of Kubernetes: each type once.
+/// The schema of Kubernetes conditions, in which each type occurs once.
 fn conditions(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -1,4 +1,5 @@
-//! The status of a TargetBinding, and the content of a generated one. Pure functions of the engine's views.
+//! Computes the status of a TargetBinding, and the content of a generated TargetBinding. All functions are pure
+//! functions of the engine's views.
 
 use headgate_core::model::{BindingKey, health::HealthState, object::Uid};
 use k8s_openapi::apimachinery::pkg::{
@@ -13,7 +14,7 @@ use crate::api::{
     target_binding::{FROM_SERVICE, MADE_FROM, ServiceRef, TargetGroupRef},
 };
 
-/// The status, given the one that was `before`.
+/// Computes the status. Unchanged conditions keep their transition time from `before`.
 pub fn status(known: &Known<'_>, before: Option<&TargetBindingStatus>, now: &Time) -> TargetBindingStatus {
     let targets = known.binding.map(|binding| &binding.targets[..]).unwrap_or_default();
     let count = |is: fn(&HealthState) -> bool| {
@@ -61,23 +62,23 @@ fn condition(
     }
 }
 
-/// Whether they are equal, apart from the time of the last read.
+/// Whether two statuses are equal, except for the time of the last `DescribeTargetHealth` request.
 pub fn same_but_for_reading(one: &TargetBindingStatus, other: &TargetBindingStatus) -> bool {
     let unread = |status: &TargetBindingStatus| TargetBindingStatus { last_read: None, ..status.clone() };
     unread(one) == unread(other)
 }
 
-/// The readable and unique name of the TargetBinding that is generated for a binding of a Service.
+/// The name of the TargetBinding that is generated for a binding of a Service. The name is readable and unique.
 pub fn made_name(key: &BindingKey) -> String {
     let text = format!("{}\0{}\0{}", key.origin.key().name, key.port, key.group);
-    // FNV-1a, because the name must never change.
+    // The name contains an FNV-1a hash, because the result must never change.
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
     let mark = text.bytes().fold(0x811c_9dc5, mix);
     let (service, port, group) = (&key.origin.key().name, &key.port, key.group.name());
     format!("{service}-{port}-{group}-{mark:08x}").to_ascii_lowercase()
 }
 
-/// The generated TargetBinding for a binding of the Service with this UID.
+/// The TargetBinding that is generated for a binding of the Service with the UID `service`.
 pub fn made(key: &BindingKey, service: &Uid) -> TargetBinding {
     let port = key.port.parse().map_or_else(|_| IntOrString::String(key.port.to_string()), IntOrString::Int);
     let (namespace, name) = (&key.origin.key().namespace, &key.origin.key().name);
@@ -113,7 +114,7 @@ pub fn is_as_made(there: &TargetBinding, made: &TargetBinding) -> bool {
     there.spec == made.spec && label(there) == label(made) && owner(there) == owner(made)
 }
 
-/// The name of a target group in an ARN, or the name that was given.
+/// The name of a target group, extracted from an ARN if necessary.
 fn name_of(named: &str) -> &str {
     named.split('/').nth(1).unwrap_or(named)
 }

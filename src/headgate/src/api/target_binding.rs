@@ -1,6 +1,6 @@
-//! The kind TargetBinding: pods and a target group.
+//! The kind TargetBinding, which binds pods to a target group.
 
-// Each printer column has its own name, type and path.
+// The lint is wrong: each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use k8s_openapi::apimachinery::pkg::{
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};
 
-/// The label of a generated TargetBinding, with its source.
+/// The label that names the source of a generated TargetBinding.
 pub const MADE_FROM: &str = "headgate.dev/made-from";
 /// The finalizer that keeps a deleted TargetBinding until its targets are deregistered.
 pub const FINALIZER: &str = "headgate.dev/targets";
-/// The value of [`MADE_FROM`] for TargetBindings that are generated from the annotation of a Service.
+/// The value of [`MADE_FROM`] for TargetBindings that are generated from a Service's annotation.
 pub const FROM_SERVICE: &str = "service";
 
 /// Which pods are targets of which target group. Set either serviceRef, or podSelector and port.
@@ -27,8 +27,9 @@ pub const FROM_SERVICE: &str = "service";
     kind = "TargetBinding",
     namespaced,
     status = "TargetBindingStatus",
-    doc = "Registers pods of this namespace in an AWS target group. Headgate creates a read-only one for each port that the \
-           annotation headgate.dev/target-groups of a Service binds (label headgate.dev/made-from: service).",
+    doc = "Registers pods of this namespace in an AWS target group. Headgate creates a read-only TargetBinding for each \
+           port that the annotation headgate.dev/target-groups of a Service binds (label headgate.dev/made-from: \
+           service).",
     shortname = "tb",
     category = "headgate",
     derive = "PartialEq",
@@ -63,8 +64,8 @@ pub const FROM_SERVICE: &str = "service";
 pub struct TargetBindingSpec {
     /// The target group: its name or its ARN.
     pub target_group: TargetGroupRef,
-    /// A port of a Service in this namespace. The pods that the Service selects become targets, at that port's
-    /// targetPort.
+    /// A port of a Service in this namespace. The pods that the Service selects become targets at the targetPort of the
+    /// port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service_ref: Option<ServiceRef>,
     /// Selects pods directly, without a Service.
@@ -86,10 +87,10 @@ pub struct TargetBindingSpec {
     /// What happens to targets that others registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownership: Option<Ownership>,
-    /// Pauses changes to the targets of this binding. Headgate applies them when the pause ends.
+    /// Pauses changes to the targets of this binding. Headgate applies waiting changes when the pause ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<bool>,
-    /// How long new pods keep serving after their deletion: auto (default), off, or a duration. Needs the webhook.
+    /// How long new pods keep serving after their deletion: auto (default), off, or a duration. Requires the webhook.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     #[x_kube(validation = Rule::new("self.matches('^(auto|off|([0-9]+h)?([0-9]+m)?[0-9]+s|([0-9]+h)?[0-9]+m|[0-9]+h)$')").message(
@@ -99,8 +100,8 @@ pub struct TargetBindingSpec {
     /// What the readiness gate does while no listener uses the target group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate_when_unused: Option<GateWhenUnused>,
-    /// Number of healthy targets that a zone keeps during evictions. Default: 1. An eviction that would leave fewer
-    /// waits. 0: no limit.
+    /// Number of healthy targets that a zone keeps during evictions. Default: 1. An eviction waits if too few healthy
+    /// targets would remain. 0: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 1000))]
     pub min_healthy_per_zone: Option<i32>,
@@ -111,45 +112,46 @@ pub struct TargetBindingSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RegisterWhen {
-    /// As soon as it has its IP.
+    /// Register a pod as soon as it has its IP.
     Ip,
-    /// When its containers are ready.
+    /// Register a pod when its containers are ready.
     ContainersReady,
-    /// When all its readiness gates except Headgate's are also true.
+    /// Register a pod when its containers are ready and every other readiness gate is true.
     Ready,
-    /// The best value for the load balancer.
+    /// Use the best value for the load balancer's type.
     Auto,
 }
 
-/// What happens to a registered pod that is no longer ready: keep (default), it remains registered; deregister, it is
-/// deregistered.
+/// What happens to a registered pod that is no longer ready. keep (default): the pod remains registered. deregister:
+/// Headgate deregisters the pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenNotReady {
-    /// It remains registered.
+    /// The pod remains registered.
     Keep,
-    /// It is deregistered.
+    /// The pod is deregistered.
     Deregister,
 }
 
-/// What the readiness gate does while no listener uses the target group: open (default), it opens; wait, it waits.
+/// State of the readiness gate while no listener uses the target group. open (default): the gate opens. wait: the gate
+/// remains closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateWhenUnused {
-    /// It opens.
+    /// The readiness gate opens.
     Open,
-    /// It remains closed.
+    /// The readiness gate remains closed.
     Wait,
 }
 
-/// Targets that others registered: shared (default), they remain; exclusive, Headgate deregisters them. Exclusive
-/// needs a grant and every binding.
+/// What happens to foreign targets. shared (default): foreign targets remain. exclusive: Headgate deregisters foreign
+/// targets, which needs a grant and every binding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {
-    /// They remain registered.
+    /// Targets that others registered remain registered.
     Shared,
-    /// They are deregistered.
+    /// Targets that others registered are deregistered.
     Exclusive,
 }
 
@@ -188,7 +190,7 @@ pub struct ServiceRef {
     /// Name of the Service.
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
-    /// Number or name of a port of the Service. Optional if it has only one port.
+    /// Number or name of a port of the Service. Optional if the Service has only one port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "super::port")]
     pub port: Option<IntOrString>,
@@ -198,7 +200,7 @@ pub struct ServiceRef {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSelector {
-    /// A pod must have all of these labels. At least one is required.
+    /// A pod must have all of these labels. Set at least one label.
     #[schemars(extend("maxProperties" = 64))]
     #[x_kube(validation = Rule::new("self.size() > 0").message("set at least one label, which selects the \
                                                                 pods"))]

@@ -1,6 +1,6 @@
 //! The kind TargetGroupGrant: which namespaces may bind which target groups.
 
-// Each printer column has its own name, type and path.
+// The lint is wrong: each printer column has its own name, type and path.
 #![allow(clippy::duplicated_attributes)]
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
     group = "headgate.dev",
     version = "v1alpha1",
     kind = "TargetGroupGrant",
-    doc = "Controls which namespaces may bind which target groups. If a grant names a target group, only the namespaces of its \
-           grants may bind it. Without a grant, the first namespace to use it keeps it; with --grants=required, nobody may.",
+    doc = "Controls which namespaces may bind which target groups. If grants name a target group, only the namespaces \
+           of these grants may bind it. Without a grant, the first namespace that binds a target group keeps it. With \
+           --grants=required, no namespace may bind a target group without a grant.",
     shortname = "tgg",
     category = "headgate",
     derive = "PartialEq",
@@ -27,14 +28,13 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct TargetGroupGrantSpec {
-    /// Names or ARNs of target groups. Each * matches any characters. A value with arn: is compared with the ARN,
-    /// others with the name.
+    /// Names or ARNs of target groups. Each * matches any characters. Headgate compares a value with arn: with the ARN,
+    /// and other values with the name.
     #[schemars(schema_with = "patterns")]
     pub target_groups: Vec<String>,
     /// The namespaces that may bind the target groups.
     pub namespaces: GrantedNamespaces,
-    /// Additional permissions. Exclusive: Headgate may deregister targets that others registered
-    /// (headgate.dev/ownership: exclusive).
+    /// Additional permissions. Exclusive: Headgate may deregister foreign targets (headgate.dev/ownership: exclusive).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "allowed")]
     pub allow: Vec<Allowed>,
@@ -52,8 +52,8 @@ pub struct GrantedNamespaces {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "names")]
     pub names: Vec<String>,
-    /// Label selector of namespaces. An empty one matches all. People who can label namespaces can therefore grant
-    /// access.
+    /// Label selector of namespaces. An empty selector matches all namespaces. Users who can label namespaces can
+    /// therefore grant access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "selector")]
     pub selector: Option<LabelSelector>,
@@ -62,7 +62,7 @@ pub struct GrantedNamespaces {
 /// An additional permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Allowed {
-    /// Deregistering targets that others registered.
+    /// Headgate may deregister targets that others registered.
     Exclusive,
 }
 
@@ -110,7 +110,7 @@ fn allowed(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The label selector of Kubernetes, with its meaning in the description.
+/// The schema of a Kubernetes label selector, with descriptions.
 fn selector(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",

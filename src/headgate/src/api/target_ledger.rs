@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
     version = "v1alpha1",
     kind = "TargetLedger",
     namespaced,
-    doc = "Headgate's record of the targets that it registered in one target group. Do not edit it.",
+    doc = "Headgate's record of the targets that it registered in one target group. Do not edit TargetLedgers.",
     shortname = "tgl",
     category = "headgate",
     derive = "PartialEq",
@@ -50,9 +50,9 @@ pub struct TargetLedgerSpec {
 /// Family of the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LedgerFamily {
-    /// 4 bytes each.
+    /// IPv4 addresses with 4 bytes each.
     IPv4,
-    /// 16 bytes each.
+    /// IPv6 addresses with 16 bytes each.
     IPv6,
 }
 
@@ -60,7 +60,7 @@ fn nothing() -> ByteString {
     ByteString(Vec::new())
 }
 
-/// Names of namespaces.
+/// The schema of a list of namespace names.
 fn namespaces(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "array",

@@ -1,14 +1,15 @@
-//! The schema of the pod template of an IngressDaemonSet.
+//! The schema of an IngressDaemonSet's pod template.
 
 use headgate_core::model::limits;
 use headgate_daemonset::model::{OWNED_BY, REVISION};
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
-/// A pod template. Fields without a name here are kept unchanged, so no field of a newer Kubernetes is lost.
+/// The schema of a pod template. The API server keeps fields that the schema does not name, so that fields of a newer
+/// Kubernetes version are not lost.
 pub fn template(_: &mut SchemaGenerator) -> Schema {
     let strings = |what: &str| json_schema!({"type": "object", "description": what, "additionalProperties": {"type": "string"}});
-    // The sum of all conditions has the same limit, which a schema cannot express.
+    // The controller limits the sum of all conditions to the same number, which a schema cannot express.
     let most = limits::PLACEMENT.most;
     let group = |what: &str, fields: &Value| {
         json!({
@@ -95,15 +96,15 @@ pub fn template(_: &mut SchemaGenerator) -> Schema {
     });
     json_schema!({
         "type": "object",
-        "description": "The pods, like those of a DaemonSet. Labels, required node affinity and tolerations select nodes. Cordoned nodes and \
-                        nodes being drained get no new pods.",
+        "description": "Pod template in DaemonSet format. Labels, required node affinity and tolerations select nodes. Cordoned nodes \
+                        and nodes being drained get no new pods.",
         "required": ["spec"],
         "properties": {
             "metadata": {
                 "type": "object",
                 "description": "Labels and annotations of the pods.",
                 "properties": {
-                    "labels": strings("Labels of the pods. Headgate adds its own."),
+                    "labels": strings("Labels of the pods. Headgate adds its own labels."),
                     "annotations": strings("Annotations of the pods."),
                 },
                 "x-kubernetes-validations": [{

@@ -1,8 +1,8 @@
 //! Sends the engine's requests to AWS and Kubernetes, and returns the answers.
 //!
-//! Every request gets an answer, from its receiver or by its timeout. A request that only the leader may send is
-//! dropped if this replica no longer leads. Only this module checks that, immediately before it sends. A process that
-//! was suspended and continues therefore sends nothing that it may no longer send.
+//! Every request has a result: the receiver's answer or a timeout. The module drops a request that only the leader may
+//! send if this replica is no longer the leader. Only this module checks for leadership, immediately before the request
+//! is sent. Therefore, a process that resumes after a suspension sends nothing without leadership.
 
 use std::{future::Future, sync::Arc};
 
@@ -17,11 +17,11 @@ use crate::{
 /// The error code of a request that was not sent.
 pub const NOT_SENT: &str = "NotLeading";
 
-/// Sends requests, if this replica may.
+/// Sends the engine's requests if this replica may send them.
 pub struct Carrier {
     /// The time.
     pub clock: Clock,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// Sends calls to AWS.
     pub aws: TargetGroups,
@@ -29,26 +29,26 @@ pub struct Carrier {
     pub ledgers: Ledgers,
     /// Writes readiness gates.
     pub pods: Pods,
-    /// Writes the state of evictions, and checks budgets.
+    /// Writes the state of evictions to pods, and checks PodDisruptionBudgets.
     pub evictions: Evictions,
-    /// Writes annotations on nodes.
+    /// Writes annotations to nodes.
     pub nodes: Nodes,
 }
 
-/// A request that has ended.
+/// A request that was completed or dropped.
 pub struct Ended {
-    /// Its id.
+    /// The request's id.
     pub id: RequestId,
     /// The request.
     pub request: Request,
-    /// When it was sent.
+    /// The time when the request was sent.
     pub sent: Moment,
-    /// The result.
+    /// The result of the request.
     pub result: Result<Answer, Failure>,
 }
 
 impl Carrier {
-    /// Sends a request of this term and waits for its end.
+    /// Sends a request of the leader's term `term`, and waits for the result.
     pub fn carry_out(
         self: Arc<Self>,
         id: RequestId,

@@ -1,8 +1,8 @@
-//! Opens the readiness gates that wait. Nothing else would open them, so no new pod would become ready, and no rollout
-//! would end.
+//! Opens all closed readiness gates in namespaces that Headgate no longer manages. No other program opens closed gates,
+//! and pods with a closed gate never become ready.
 //!
-//! An open gate remains open. A pod that was deleted in the meantime is not an error. A pod that Headgate may not write
-//! to is reported, and does not delay the others.
+//! Open gates remain open. A pod that was deleted in the meantime is not an error. If Headgate has no permission to
+//! write to a pod, the function reports the pod and continues with the other pods.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -32,12 +32,13 @@ const MESSAGE: &str = "Headgate no longer manages this pod; the condition does n
                        pod's targets";
 /// The number of gates that are written at once.
 const AT_ONCE: usize = 8;
-/// The pods are listed this many times, because the webhook may still have changed pods that appear a moment later.
+/// The pods are listed this many times, because the webhook may still add the gate to pods that are being created.
 const PASSES: usize = 5;
-/// Within this time, every API server knows that a webhook was removed.
+/// The time within which every API server stops using a deleted webhook.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Opens every closed gate, in all or in these namespaces, except in those of `but`. Prints their number on `out`.
+/// Opens every closed gate in `namespaces`, or in all namespaces if `namespaces` is `None`. The namespaces `but` are
+/// excluded. Prints the number of opened gates to `out`.
 ///
 /// # Errors
 /// Pods cannot be listed, or a gate cannot be opened.
@@ -98,7 +99,7 @@ pub async fn open(
     Ok(())
 }
 
-/// The pods that have a closed gate and have not ended.
+/// The pods that have a closed gate and have not terminated.
 async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Result<Vec<PodFacts>> {
     let mut all = Vec::new();
     for api in apis::<SlimPod>(client, namespaces) {
@@ -114,14 +115,14 @@ async fn waiting(client: &Client, namespaces: Option<&[String]>) -> anyhow::Resu
     Ok(all)
 }
 
-/// Opens one gate. `false`: the pod does not exist.
+/// Opens one pod's gate. Returns `false` if the pod does not exist.
 async fn write(client: &Client, pod: &PodFacts) -> Result<bool, String> {
     let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(client.clone(), &pod.key.namespace);
     let patch = Patch::Strategic(patch(pod, Timestamp::now()));
     match api.patch_subresource("status", &pod.key.name, &PatchParams::default(), &patch).await {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
-        // Another pod has the name by now.
+        // A new pod with the same name has replaced the pod.
         Err(kube::Error::Api(status)) if status.code == 422 && status.message.contains("metadata.uid") => {
             Ok(false)
         }

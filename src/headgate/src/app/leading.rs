@@ -23,23 +23,23 @@ use crate::{
 /// The options of the leader election.
 #[derive(Clone, Debug)]
 pub struct Leading {
-    /// Whether replicas elect a leader with a Lease. If not, this replica always leads.
+    /// Whether replicas elect a leader with a Lease. Without an election, this replica is always the leader.
     pub elect: bool,
-    /// Headgate's own namespace. `None`: [`client::own_namespace`].
+    /// Headgate's own namespace. The default is [`client::own_namespace`].
     pub namespace: Option<String>,
     /// The name of the Lease, which identifies the installation.
     pub lease: String,
     /// The name of this replica.
     pub identity: Arc<str>,
-    /// How long the Lease lasts.
+    /// The duration of the Lease and the interval of its renewals.
     pub timing: Timing,
-    /// The termination log, to which this replica writes its identity for the kubelet.
+    /// The path of the termination log, to which this replica writes its identity for the kubelet.
     pub termination_log: PathBuf,
 }
 
-/// Everything that a replica needs for the election.
+/// The data that a replica needs for the election.
 pub struct Candidate {
-    /// For every request except those for the Lease.
+    /// The client for all requests that do not concern the Lease.
     pub client: Client,
     /// The clock.
     pub clock: Clock,
@@ -47,7 +47,7 @@ pub struct Candidate {
     pub metrics: Arc<Metrics>,
     /// The queue of Events about a replica that cannot lead.
     pub notices: events::Sender,
-    /// What keeps it from leading.
+    /// The failures that prevent this replica from leading.
     pub troubles: Troubles,
 }
 
@@ -57,10 +57,10 @@ impl Leading {
         self.namespace.clone().unwrap_or_else(client::own_namespace)
     }
 
-    /// Starts the election, if there is one. It ends after `retired` and then releases the Lease.
+    /// Starts the election, unless it is disabled. After `retired`, the election ends and releases the Lease.
     ///
     /// # Errors
-    /// There is no client.
+    /// The Kubernetes client cannot be created.
     pub async fn elect(
         &self,
         serves: &Serves,
@@ -77,7 +77,7 @@ impl Leading {
         // A separate client, so that no other request delays a renewal.
         let client = client::connect().await?;
         let own_namespace = self.own_namespace();
-        // Before another replica can see this replica hold the Lease.
+        // The proof must be written before another replica can see this replica as the holder of the Lease.
         proof::leave(&self.identity, &self.termination_log);
         let proofs = Proofs::new(shared.clone(), &own_namespace, clock, metrics.clone());
         let replicas = Replicas::new(shared, &own_namespace, pod_of(&self.identity));

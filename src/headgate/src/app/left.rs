@@ -1,9 +1,11 @@
 //! Opens readiness gates in namespaces that Headgate no longer manages, because `--namespaces` or
-//! `--namespace-selector` changed. Pods there would wait forever.
+//! `--namespace-selector` changed. Without this task, pods in namespaces that are no longer managed would never become
+//! ready.
 //!
-//! The Lease records which namespaces earlier holders managed, until this task is done. The leader opens the gates if
-//! it has permission. If it has none, it logs what to do and retries every ten minutes. It never closes a gate and
-//! changes no target. A namespace that the engine has never seen as selected belongs to another installation.
+//! The Lease records the namespaces that earlier holders managed, until this task is complete. The leader opens the
+//! gates if it has permission. If the leader has no permission, it logs what to do and retries every ten minutes. The
+//! task never closes a gate and changes no target. The engine itself does not open gates in a namespace that it never
+//! saw as selected, because another installation may manage the namespace.
 
 use std::time::Duration;
 
@@ -15,9 +17,9 @@ use tracing::{info, warn};
 use super::gates;
 use crate::kube::installation::{Left, SERVED_BEFORE, Serves};
 
-/// How often the task checks whether this replica leads.
+/// The interval between checks whether this replica is the leader.
 const LOOK: Duration = Duration::from_secs(2);
-/// A rejected request is retried after this time.
+/// The time before a rejected request is retried.
 const AGAIN: Duration = Duration::from_secs(600);
 
 /// Opens the gates in namespaces that Headgate no longer manages.
@@ -26,16 +28,16 @@ pub struct Leaver<L> {
     pub client: Client,
     /// Headgate's own namespace.
     pub own_namespace: String,
-    /// The name of its Lease.
+    /// The name of Headgate's Lease.
     pub lease: String,
     /// The managed namespaces.
     pub serves: Serves,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub leads: L,
 }
 
 impl<L: Fn() -> bool> Leaver<L> {
-    /// Runs until the program ends.
+    /// Runs until the program stops.
     pub async fn run(self) -> Result<(), String> {
         loop {
             while !(self.leads)() {
@@ -64,7 +66,8 @@ impl<L: Fn() -> bool> Leaver<L> {
             let Some(left) = Serves::read(before).and_then(|before| before.left_by(&self.serves)) else {
                 continue;
             };
-            // With a selector, Headgate sees the pods there and deregisters their targets.
+            // With a namespace selector, Headgate still watches pods in deselected namespaces and deregisters their
+            // targets.
             let stay = match self.serves.selector {
                 None => format!("; healthy targets of {left} remain until they are unhealthy"),
                 Some(_) => String::new(),
@@ -79,7 +82,7 @@ impl<L: Fn() -> bool> Leaver<L> {
                 )
             })?;
         }
-        // The holder of the Lease writes to it continuously.
+        // The leader updates the Lease continuously, so a write may conflict.
         loop {
             let Some(mut lease) = leases.get_opt(&self.lease).await.map_err(failed)? else { return Ok(()) };
             if lease.annotations_mut().remove(SERVED_BEFORE).is_none() || !(self.leads)() {

@@ -1,4 +1,4 @@
-//! The options of `headgate run`, and what follows from them alone.
+//! The options of `headgate run`, and values that depend on the options alone.
 
 use std::net::SocketAddr;
 
@@ -15,25 +15,25 @@ use crate::{
 /// The options of `headgate run`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The managed namespaces.
+    /// The namespaces that Headgate manages.
     pub serves: Serves,
-    /// The address of probes and metrics.
+    /// The listen address for probes and metrics.
     pub admin_address: SocketAddr,
-    /// The address of the debug endpoints.
+    /// The listen address of the debug endpoints.
     pub debug_address: SocketAddr,
-    /// Which metrics are served.
+    /// The level of the served metrics.
     pub metrics: Level,
-    /// The address of the docs, if Events contain links.
+    /// The URL of the docs, if Events contain links to the docs.
     pub docs_url: Option<Box<str>>,
-    /// Whether IngressDaemonSets are shown.
+    /// Whether Headgate shows IngressDaemonSets.
     pub show_daemonsets: bool,
-    /// How many entries the journal keeps.
+    /// The maximum number of journal entries.
     pub journal_entries: usize,
     /// The options of the leader election.
     pub leading: Leading,
-    /// The settings of the engine. The region and the scopes are filled in here.
+    /// The settings of the engine. `Options::engine` sets the region and the scopes.
     pub settings: Settings,
-    /// The options of the webhooks, if they are served.
+    /// The options of the webhooks, if this replica serves them.
     pub webhook: Option<webhook::Options>,
 }
 
@@ -41,14 +41,14 @@ impl Options {
     /// Checks that the options of the webhooks fit the other options.
     ///
     /// # Errors
-    /// What to set.
+    /// The error names the option to set.
     pub(super) fn check_webhook(&self) -> anyhow::Result<()> {
         let Some(webhook) = &self.webhook else { return Ok(()) };
         let lease = self.leading.elect.then(|| self.leading.timing.duration());
         webhook.check(lease, self.settings.read_only)
     }
 
-    /// The engine for this AWS region.
+    /// Creates the engine for this AWS region.
     pub(super) fn engine(&self, region: &str, wall: Wall) -> Engine {
         Engine::new(Settings {
             region: region.into(),
@@ -62,7 +62,7 @@ impl Options {
     }
 }
 
-/// A seed for jitter. It need not be secret, but must differ between replicas.
+/// A seed for jitter. The seed need not be secret, but must differ between replicas.
 fn seed() -> u64 {
     u64::from(wall().elapsed().subsec_nanos()) ^ (u64::from(std::process::id()) << 32)
 }

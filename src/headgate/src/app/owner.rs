@@ -1,8 +1,8 @@
-//! The task that owns the engine: it receives inputs and executes effects. It uses no locks, and never waits for AWS,
-//! Kubernetes or a reader.
+//! This task owns the engine, passes inputs to the engine, and executes the resulting effects. The task uses no locks,
+//! and never waits for AWS, Kubernetes or a reader.
 //!
-//! It tells the engine that this replica leads or stands by before it passes any later news. The `carrier` sends the
-//! engine's requests, and `reports` reports them.
+//! When leadership changes, the task informs the engine before it passes any later input. The `carrier` module sends
+//! the engine's requests, and the `reports` module reports the results.
 
 use std::{sync::Arc, time::Duration};
 
@@ -33,28 +33,28 @@ use crate::{
     webhook::ask::Question,
 };
 
-/// The maximum number of waiting inputs. A watch that is faster has to wait.
+/// The maximum number of inputs in the queue. If the queue is full, the watches wait.
 pub const INBOX: usize = 4096;
-/// The pulse is updated at least this often.
+/// The longest interval between two updates of the pulse.
 const IDLE: Duration = Duration::from_secs(5);
-/// After the signal to stop, how long calls in flight and due deregistrations may take.
+/// The timeout for calls in flight and due deregistrations after the signal to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// The owner of the engine. See the module docs.
+/// The owner of the engine, as the module docs describe.
 pub struct Owner {
     /// The engine.
     pub engine: Engine,
     /// The time.
     pub clock: Clock,
-    /// The wall clock, as the engine knows it.
+    /// The wall clock's last known state.
     pub wall: Wall,
     /// Inputs from the watches.
     pub inbox: mpsc::Receiver<Input>,
     /// Sends the engine's requests.
     pub carrier: Arc<Carrier>,
-    /// Reports the results.
+    /// Reports the results of requests.
     pub reports: Reports,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The views for readers.
     pub views: Arc<Views>,
@@ -62,7 +62,7 @@ pub struct Owner {
     pub metrics: Arc<Metrics>,
     /// The pulse for the probes.
     pub pulse: Arc<Pulse>,
-    /// Requests for watches to list once more.
+    /// Requests to watches to list all objects again.
     pub relists: Relists,
     /// Queries from the webhook.
     pub questions: mpsc::Receiver<Question>,
@@ -73,7 +73,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Runs until `stop`, and then until the calls in flight have ended, for at most [`FAREWELL`].
+    /// Runs until `stop`, and then waits at most [`FAREWELL`] for the calls in flight.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), String> {
         let mut calls: JoinSet<Ended> = JoinSet::new();
         let mut leave_by: Option<Moment> = None;
@@ -128,13 +128,14 @@ impl Owner {
                 }
                 () = self.clock.sleep_until(wakeup) => Input::Tick,
             };
-            // An answer may arrive after the term has ended. The engine must know that first.
+            // A result may arrive after the term has ended. The engine must learn of the term's end before it processes
+            // the result.
             self.lead(&mut term, &mut calls, leave_by.is_some());
             self.step(input, term, &mut calls, leave_by.is_some());
         }
     }
 
-    /// Answers a query of the webhook, unless the client has given up.
+    /// Answers a query from the webhook, unless the client has given up.
     fn answer(&mut self, question: Question) {
         match question {
             Question::WouldBind { answer, .. } if answer.is_closed() => {}
@@ -151,7 +152,7 @@ impl Owner {
         }
     }
 
-    /// Answers a query of the debug server.
+    /// Answers a query from the debug server, unless the client has given up.
     fn explain(&mut self, question: explain::ask::Question) {
         use explain::ask::Question;
         let now = self.clock.now();
@@ -165,7 +166,7 @@ impl Owner {
         }
     }
 
-    /// Passes the wall clock to the engine if it was set.
+    /// Passes the wall clock's time to the engine if the wall clock was set.
     fn mind_wall_clock(&mut self, term: Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) {
         let Some(Parted { shows, step }) = self.wall.look(wall(), self.clock.now()) else { return };
         if let Some(step) = step {
@@ -183,7 +184,7 @@ impl Owner {
         self.step(Input::Clock(shows), term, calls, leaving);
     }
 
-    /// Tells the engine whether this replica leads, if that has changed. Returns the end of the term.
+    /// Informs the engine if this replica became or stopped being the leader. Returns the end of the term.
     fn lead(&mut self, term: &mut Option<u64>, calls: &mut JoinSet<Ended>, leaving: bool) -> Option<Moment> {
         let present = self.authority.term();
         let number = present.map(|present| present.number);

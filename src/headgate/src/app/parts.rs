@@ -1,4 +1,4 @@
-//! The parts of the program, and how each is started. `run` determines their order.
+//! Creates and starts the parts of the program. `run` determines the order in which the parts start.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -56,7 +56,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// Listens on both addresses.
+    /// Opens both listeners.
     ///
     /// # Errors
     /// An address is not available.
@@ -82,7 +82,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Serves both addresses until `stop`.
+    /// Serves both listeners until `stop`.
     pub(super) fn serve(self, shown: &Shown, stop: &CancellationToken, tasks: &mut Supervisor) {
         let debugging = debug::serve(self.debug, shown.clone(), stop.clone());
         tasks.spawn("debug", async move {
@@ -97,7 +97,7 @@ impl Listeners {
     }
 }
 
-/// Logs the configured namespaces that do not exist.
+/// Logs each configured namespace that does not exist.
 pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(), String> {
     for namespace in installation::missing(&client, named.iter().map(String::as_str)).await {
         warn!(
@@ -108,7 +108,7 @@ pub(super) async fn name_missing(client: Client, named: Vec<String>) -> Result<(
     std::future::pending().await
 }
 
-/// The shared data of the parts.
+/// The data that the parts share.
 pub(super) struct Shared {
     pub(super) client: Client,
     clock: Clock,
@@ -127,10 +127,10 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Creates the shared data, and starts the election.
+    /// Creates the shared data, and starts the leader election.
     ///
     /// # Errors
-    /// The election has no client.
+    /// The Kubernetes client of the election cannot be created.
     pub(super) async fn new(
         options: &Options,
         client: Client,
@@ -179,13 +179,13 @@ impl Shared {
         })
     }
 
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     fn leads(&self) -> impl Fn() -> bool + Clone + Send + Sync + use<> {
         let authority = self.authority.clone();
         move || authority.term().is_some()
     }
 
-    /// Starts the task for the readiness gates of namespaces that are no longer managed.
+    /// Starts the task that opens readiness gates in namespaces that Headgate no longer manages.
     pub(super) fn leave_namespaces(&self, tasks: &mut Supervisor) {
         let leaver = Leaver {
             client: self.client.clone(),
@@ -197,7 +197,7 @@ impl Shared {
         tasks.spawn("namespaces left", leaver.run());
     }
 
-    /// Gives the metrics the problems of `headgate status`.
+    /// Connects the metrics to the problems that `headgate status` shows.
     pub(super) fn tell_metrics_what_is_wrong(&self, aws: watch::Receiver<Option<Trouble>>) {
         let (views, authority, clock) = (self.views.clone(), self.authority.clone(), self.clock);
         self.metrics.asks_what_is_wrong(move || {
@@ -243,7 +243,7 @@ impl Shared {
         });
     }
 
-    /// Reads of nodes, if this replica may read them.
+    /// Creates the reader of nodes, if this replica has permission to read them.
     pub(super) fn node_reads(&self, settings: &Settings) -> NodeReads {
         if self.sees_nodes() {
             NodeReads::new(Nodes::new(self.client.clone()), settings.signals.clone(), self.clock)
@@ -252,7 +252,8 @@ impl Shared {
         }
     }
 
-    /// With named namespaces, there is no permission to read nodes. Then there are no zone guard and no early signals.
+    /// If `--namespaces` is set, Headgate has no permission to read nodes. The zone guard and the early signals are
+    /// then disabled.
     fn sees_nodes(&self) -> bool {
         self.scopes == [Scope::Cluster]
     }
@@ -288,7 +289,7 @@ impl Shared {
         }
     }
 
-    /// Starts the watches, which feed `inbox`, and the tasks for TargetBindings and grants.
+    /// Starts the watches, which send to `inbox`, and the tasks for TargetBindings and grants.
     pub(super) fn watch(
         &self,
         inbox: mpsc::Sender<Input>,
@@ -326,11 +327,12 @@ impl Shared {
         }
         self.keep_bindings(tasks);
         self.keep_grants(&watches, notices, tasks);
-        // From here on, only the tasks can send inputs to the engine.
+        // From this point on, only the tasks can send inputs to the engine.
         drop(watches);
     }
 
-    /// Watches IngressDaemonSets for readers only. A failure of this watch does not prevent leading.
+    /// Watches IngressDaemonSets, only for `headgate status` and the page. A failure of the watch of IngressDaemonSets
+    /// does not prevent the replica from leading.
     pub(super) fn show_sets(&self, tasks: &mut Supervisor) {
         let following = Following {
             clock: self.clock,
@@ -377,7 +379,7 @@ impl Shared {
         tasks.spawn("targetbindings", bindings.keep());
     }
 
-    /// The reports about requests.
+    /// Creates the reports about requests.
     pub(super) fn reports(
         &self,
         aws: &TargetGroups,
@@ -397,7 +399,7 @@ impl Shared {
         }
     }
 
-    /// The sender of requests.
+    /// Creates the carrier that sends requests.
     pub(super) fn carrier(&self, aws: TargetGroups, evictions: Evictions) -> Carrier {
         Carrier {
             clock: self.clock,

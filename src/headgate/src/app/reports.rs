@@ -1,4 +1,4 @@
-//! Reports each request in logs, metrics and Events: when it is sent, and its result.
+//! Reports each request in logs, metrics and Events, once when it is sent and once with its result.
 
 use std::{fmt::Display, sync::Arc};
 
@@ -33,10 +33,10 @@ use crate::{
     },
 };
 
-/// If AWS is unreachable, at most this many objects get an Event, because the outage affects all of them.
+/// The maximum number of objects that get an Event if AWS is unreachable, because such an outage affects all objects.
 const TOLD_OF_AWS: usize = 10;
 
-/// The receivers of reports, and what was reported.
+/// The destinations of reports, and the last reported problems.
 pub struct Reports {
     /// The time.
     pub clock: Clock,
@@ -44,17 +44,17 @@ pub struct Reports {
     pub metrics: Arc<Metrics>,
     /// Whether AWS answers.
     pub reach: Reach,
-    /// Publishes why AWS does not answer.
+    /// Publishes the reason why AWS does not answer.
     pub out_of_reach: watch::Sender<Option<Trouble>>,
-    /// Why the ledgers cannot be reached, as last reported.
+    /// The last reported error of the TargetLedgers.
     pub ledgers: Option<Failure>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The queue of Events.
     pub notices: events::Sender,
     /// The views for readers.
     pub views: Arc<Views>,
-    /// What keeps this replica from leading.
+    /// The failures that prevent this replica from leading.
     pub troubles: Troubles,
 }
 
@@ -68,7 +68,7 @@ impl Reports {
             About::Grant(name, uid) => ("targetgroupgrant", name, uid),
             About::IngressDaemonSet(key, uid) => ("ingressdaemonset", key, uid),
         };
-        // A tenant may have thousands of invalid objects, so the log has only as many lines as there are Events.
+        // A tenant may have thousands of invalid objects, so the log contains at most one line for each Event.
         let (reason, note) = (notice.reason, &notice.note);
         if self.write(notice.clone()) {
             warn!(%reason, kind, %object, %uid, "{note}");
@@ -77,7 +77,7 @@ impl Reports {
         }
     }
 
-    /// Reports a change as a Normal Event, if users look for it on the pod.
+    /// Reports a change as a Normal Event, if users look for such an Event on the pod.
     pub fn happened(&self, what: &Transition) {
         let Transition::Target(group, target, pod, step) = what else { return };
         let name = group.name();
@@ -96,7 +96,7 @@ impl Reports {
             ),
             _ => return,
         };
-        // Warnings come first when many Events wait.
+        // Warnings have priority when many Events are queued.
         if self.notices.has_room() {
             let about = About::Pod(pod.pod.clone(), pod.uid.clone());
             self.write(Notice { about, reason, note });
@@ -198,14 +198,14 @@ impl Reports {
         let (verb, took, outcome) = (request.verb(), self.clock.since(sent), outcome(failure));
         self.metrics.ledger_answered(verb, outcome, took);
         match failure {
-            // Another writer was faster. Versions exist for this case.
+            // A conflict is normal, because another writer was faster.
             Some(Failure { class: FailureClass::Conflict | FailureClass::Gone, .. }) | None => {
                 debug!(verb, outcome, took_ms = took.as_secs_f64() * 1000.0, "ledger");
                 if failure.is_none() && self.ledgers.take().is_some() {
                     info!(verb, "the ledgers can be reached again");
                 }
             }
-            // Logged when it begins and when it changes, not at each retry.
+            // A failure is logged when it begins and when it changes, not at each retry.
             Some(failure) => {
                 if self.ledgers.as_ref() != Some(failure) {
                     warn!(
@@ -265,7 +265,7 @@ impl Reports {
         }
     }
 
-    /// Whether the failure of a call belongs to an outage that was already reported.
+    /// Records a call's result. Returns whether the failure belongs to an outage that was already reported.
     fn hear_of_aws(&mut self, call: &Call, result: &Result<Answer, Failure>) -> bool {
         let result = match result {
             Err(failure) if &*failure.code == NOT_SENT => return false,
@@ -292,7 +292,8 @@ impl Reports {
         is_told
     }
 
-    /// Updates what prevents this leader from leading: all calls fail, or all deregistrations do.
+    /// Records whether all calls or all deregistrations fail, because such a failure prevents this replica from
+    /// leading.
     fn mind_troubles(&self, call: &Call, failure: Option<&Failure>) {
         let now = self.clock.now();
         let out = self.reach.trouble().map(|trouble| trouble.reason);
@@ -328,7 +329,7 @@ impl Reports {
         }
         let Some(short) = said.short.as_deref().filter(|_| self.authority.term().is_some()) else { return };
         let note = with_time(short);
-        // Users who wait for a target look at its binding.
+        // Users who wait for a target look at the Service or TargetBinding.
         let waiting = self.views.all_origins();
         for view in waiting.iter().filter(|view| view.exists).take(TOLD_OF_AWS) {
             let about = match &view.origin {
@@ -340,7 +341,7 @@ impl Reports {
     }
 }
 
-/// The outcome as in the metrics.
+/// The outcome of a request as shown in the metrics.
 fn outcome(failure: Option<&Failure>) -> &'static str {
     failure.map_or("ok", |failure| failure.class.as_str())
 }
@@ -391,7 +392,7 @@ fn detached(write: &DetachedWrite, failure: Option<&Failure>) {
     }
 }
 
-/// Logs what Headgate would do without the pause.
+/// Logs the calls that Headgate would send without the pause or `--read-only`.
 pub fn planned(call: &Call) {
     let (verb, group, items) = match call {
         Call::Register { group, items } => ("would register, but is paused", group, items),

@@ -1,4 +1,4 @@
-//! `headgate run`: starts all parts and waits for the end.
+//! `headgate run`: starts all parts and waits until they stop.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
     webhook::{ask, evict::Evicting, files::Published, notes::Notes},
 };
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs `headgate run` until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// A part cannot be started, or ends unexpectedly.
@@ -94,7 +94,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
         journal: recorder,
     };
     tasks.spawn_draining("engine", async move {
-        // For every kind of end, the Lease is released only after the last call.
+        // However the task ends, the Lease is released only after the last call.
         let _retired = retired.drop_guard();
         owner.run(stop).await
     });

@@ -1,4 +1,4 @@
-//! The meaning of a failed call, by AWS's error code. Without an answer, by the obstacle.
+//! Classifies a failed call by AWS's error code, or by the obstacle if AWS did not respond.
 
 use std::{error::Error, io};
 
@@ -10,20 +10,20 @@ use crate::runtime::within::TIMEOUT;
 
 /// The endpoint refuses connections.
 pub const CONNECTION_REFUSED: &str = "ConnectionRefused";
-/// The name of the endpoint has no address.
+/// DNS returns no address for the endpoint's name.
 pub const NAME_NOT_RESOLVED: &str = "NameNotResolved";
-/// There is no TLS connection, for example because a certificate is not trusted.
+/// The TLS connection fails, for example because a certificate is not trusted.
 pub const TLS_FAILED: &str = "TlsFailed";
-/// There is no connection for another reason.
+/// The connection fails for another reason.
 pub const NO_CONNECTION: &str = "NoConnection";
-/// The endpoint did not accept the connection in time.
+/// The endpoint did not accept a connection in time.
 pub const CONNECT_TIMEOUT: &str = "ConnectTimeout";
 /// No provider in the chain has credentials.
 pub const NO_CREDENTIALS: &str = "NoCredentials";
 /// A provider should have credentials, but cannot fetch them.
 pub const CREDENTIALS_FAILED: &str = "CredentialsFailed";
 
-/// The meaning of the SDK's error.
+/// Converts the SDK's error to a failure.
 pub fn of<E>(error: &SdkError<E>) -> Failure
 where
     E: ProvideErrorMetadata + Error + 'static,
@@ -57,7 +57,7 @@ pub fn empty_answer() -> Failure {
 fn obstacle(error: &(dyn Error + 'static)) -> &'static str {
     for cause in causes(error) {
         match cause.downcast_ref::<CredentialsError>() {
-            // Credentials are fetched before the call is made.
+            // The SDK fetches credentials before it sends the call.
             Some(CredentialsError::CredentialsNotLoaded(_)) => return NO_CREDENTIALS,
             Some(_) => return CREDENTIALS_FAILED,
             None => {}
@@ -69,7 +69,7 @@ fn obstacle(error: &(dyn Error + 'static)) -> &'static str {
             if error.kind() == io::ErrorKind::ConnectionRefused {
                 return CONNECTION_REFUSED;
             }
-            // An io::Error does not return the wrapped error as its source.
+            // `io::Error::source` does not return the wrapped error.
             if error.get_ref().is_some_and(|inner| inner.downcast_ref::<rustls::Error>().is_some()) {
                 return TLS_FAILED;
             }
@@ -85,7 +85,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
     std::iter::successors(Some(error), |error: &&'a (dyn Error + 'static)| (*error).source())
 }
 
-/// The messages of an error and its causes, each once. The SDK's own text ends in a dump of its data.
+/// The messages of an error and its causes, without duplicates. The SDK's own text ends with a dump of the SDK's data.
 pub(super) fn sentences(error: &(dyn Error + 'static)) -> String {
     let mut said: Vec<String> = Vec::new();
     for cause in causes(error) {
@@ -129,8 +129,8 @@ fn classify(code: Option<&str>, status: u16) -> FailureClass {
             | "ExpiredTokenException"
             | "RequestExpired",
         ) => FailureClass::Denied,
-        // These concern the group. `TooManyRegistrationsForTargetId` concerns one address, so it counts as an error of
-        // that target.
+        // `TooManyTargets` concerns the whole target group. `TooManyRegistrationsForTargetId` concerns one address, so
+        // it counts as an error of that target.
         Some("TooManyTargets") => FailureClass::Full,
         Some("TargetGroupNotFound" | "TargetGroupNotFoundException") => FailureClass::Gone,
         _ if status == 429 => FailureClass::Throttled,
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// The SDK's error of a call that was never sent, for this reason.
+    /// The SDK's error for a call that was never sent, for the reason `why`.
     fn not_sent(why: impl Into<Box<dyn Error + Send + Sync>>) -> Failure {
         of(&SdkError::<DescribeTargetGroupsError>::construction_failure(why))
     }

@@ -1,9 +1,9 @@
-//! The AWS side: sends the engine's calls and returns the results.
+//! Sends the engine's calls to AWS and returns the results.
 //!
-//! It uses four actions of the ELBv2 API: `DescribeTargetGroups`, `DescribeTargetHealth`, `RegisterTargets` and
-//! `DeregisterTargets`. A fifth, `DescribeTargetGroupAttributes`, is optional. The SDK's own retries are disabled: they
-//! would add unseen delays, and stop after fifty throttled calls. The engine has its own retries. [`reach`] reports
-//! when AWS is unreachable. [`credentials`] fetches credentials independently of the calls.
+//! Headgate uses four actions of the ELBv2 API: `DescribeTargetGroups`, `DescribeTargetHealth`, `RegisterTargets` and
+//! `DeregisterTargets`. A fifth action, `DescribeTargetGroupAttributes`, is optional. The SDK's own retries are
+//! disabled, because they would add invisible delays and stop after fifty throttled calls. The engine retries calls
+//! instead. [`reach`] reports when AWS is unreachable. [`credentials`] fetches credentials independently of the calls.
 
 pub mod credentials;
 pub mod failure;
@@ -35,10 +35,10 @@ use crate::runtime::clock::Clock;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why AWS cannot be used.
+/// The reason why Headgate cannot use AWS.
 #[derive(Debug, Error)]
 pub enum AwsError {
-    /// The region is unknown.
+    /// The AWS region is unknown.
     #[error(
         "no AWS region is known. Set AWS_REGION or a profile with a region, or allow access to the instance \
          metadata"
@@ -46,7 +46,7 @@ pub enum AwsError {
     NoRegion,
 }
 
-/// The target groups of one account and region.
+/// A client for the target groups of one account and region.
 #[derive(Clone, Debug)]
 pub struct TargetGroups {
     client: Client,
@@ -55,7 +55,7 @@ pub struct TargetGroups {
 }
 
 impl TargetGroups {
-    /// Connects with credentials that are fetched once, for short commands.
+    /// Connects for short commands, and fetches credentials only once.
     ///
     /// # Errors
     /// The region is unknown.
@@ -65,9 +65,9 @@ impl TargetGroups {
         Ok(connected)
     }
 
-    /// Connects through the standard chain: environment, profiles, IRSA, Pod Identity, instance metadata.
-    /// `AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2` sets another endpoint. There are no credentials before the keeper
-    /// runs.
+    /// Connects through the SDK's standard chain: environment, profiles, IRSA, Pod Identity, instance metadata.
+    /// `AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2` sets another endpoint. Calls have no credentials until the returned
+    /// keeper runs.
     ///
     /// # Errors
     /// The region is unknown.
@@ -82,7 +82,7 @@ impl TargetGroups {
         let config = aws_config::defaults(BehaviorVersion::latest())
             .region(region.clone())
             .credentials_provider(kept)
-            // The keeper already caches them.
+            // The keeper already caches the credentials.
             .identity_cache(IdentityCache::no_cache())
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
@@ -93,12 +93,12 @@ impl TargetGroups {
         Ok((Self { client: Client::new(&config), region, endpoint }, keeper))
     }
 
-    /// The SDK's client, for commands that need calls which Headgate itself never sends.
+    /// The SDK's client, for commands that need calls that Headgate itself never sends.
     pub const fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The endpoint.
+    /// The URL of the ELBv2 endpoint.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -108,7 +108,7 @@ impl TargetGroups {
         &self.region
     }
 
-    /// Sends a call and waits for its end.
+    /// Sends a call and waits for the result.
     pub async fn make(&self, call: &Call) -> Result<Answer, Failure> {
         match call {
             Call::Register { group, items } => {
@@ -126,7 +126,8 @@ impl TargetGroups {
         }
     }
 
-    /// `DeregisterTargets` of 1 to [`MAX_TARGETS_PER_CALL`](headgate_core::model::rates::MAX_TARGETS_PER_CALL) targets.
+    /// Sends `DeregisterTargets` for 1 to [`MAX_TARGETS_PER_CALL`](headgate_core::model::rates::MAX_TARGETS_PER_CALL)
+    /// targets.
     pub async fn deregister(
         &self,
         group: &TargetGroupArn,
@@ -137,7 +138,7 @@ impl TargetGroups {
         sent.map(|_| ()).map_err(|error| failure::of(&error))
     }
 
-    /// `DescribeTargetHealth` of the whole group.
+    /// Sends `DescribeTargetHealth` for the whole target group.
     pub async fn read_health(&self, group: &TargetGroupArn) -> Result<Vec<(Target, Health)>, Failure> {
         let call = self.client.describe_target_health().target_group_arn(group.as_str());
         let answer = call.send().await.map_err(|error| failure::of(&error))?;
@@ -162,7 +163,7 @@ impl TargetGroups {
                 let key = format!("target_group_health.{what}.minimum_healthy_targets.{unit}");
                 let value =
                     answer.attributes().iter().find(|attribute| attribute.key() == Some(&key))?.value()?;
-                // The value may be "off".
+                // The attribute's value may be "off".
                 value.parse::<u32>().ok()
             };
             [of("dns_failover"), of("unhealthy_state_routing")].into_iter().flatten().max()
@@ -184,7 +185,7 @@ impl TargetGroups {
     }
 }
 
-/// The client's endpoint, which the client resolves only at its first call.
+/// The endpoint of the client. The SDK itself resolves the endpoint only at the first call.
 async fn endpoint(config: &aws_config::SdkConfig, region: &str) -> Box<str> {
     let own = std::env::var("AWS_ENDPOINT_URL_ELASTIC_LOAD_BALANCING_V2").ok();
     let named = own.filter(|url| !url.is_empty()).or_else(|| config.endpoint_url().map(str::to_owned));
@@ -200,7 +201,8 @@ async fn endpoint(config: &aws_config::SdkConfig, region: &str) -> Box<str> {
     found.map_or_else(|| "the ELBv2 API".into(), |endpoint| endpoint.url().into())
 }
 
-/// Targets for AWS, always with the port and never with a zone. AWS finds the zone of addresses in the VPC.
+/// Describes targets for AWS, always with a port and never with a zone. AWS determines the zone of addresses in the
+/// VPC.
 fn describe(targets: impl Iterator<Item = Target>) -> Vec<TargetDescription> {
     let description = |target: Target| {
         let builder = TargetDescription::builder().id(target.ip.to_string());

@@ -1,11 +1,12 @@
-//! Whether AWS answers and allows what Headgate must do, and the reports when it does not.
+//! Tracks whether AWS answers and allows the necessary actions, and reports outages.
 //!
 //! ```text
-//! no answer, no credentials, or AWS rejects them ─► one outage of all of AWS, over with the next answer
-//! AWS denies an action, or has an internal error ─► one outage of that action, over when it works for each group
+//! no answer, no credentials, rejected credentials ─► one outage of all of AWS, which ends with the next answer
+//! denied action, internal error of AWS ─► one outage of the action, which ends when the action works for each group
 //! ```
 //!
-//! The module does no I/O. It ignores failures of a single target or group, which are reported separately.
+//! The module does no I/O. The module ignores failures of a single target or target group, which are reported
+//! separately.
 
 use std::{
     borrow::Cow,
@@ -26,7 +27,7 @@ use crate::runtime::{
     within::TIMEOUT,
 };
 
-/// Error codes that mean that AWS rejects the credentials, for every action.
+/// Error codes by which AWS rejects the credentials for every action.
 const NOT_ACCEPTED: [&str; 8] = [
     "InvalidClientTokenId",
     "UnrecognizedClientException",
@@ -38,49 +39,50 @@ const NOT_ACCEPTED: [&str; 8] = [
     "RequestExpired",
 ];
 
-/// A report.
+/// A report about AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The reason. At the end of an outage, the reason of that outage.
+    /// The reason of the report. At the end of an outage, the report has the outage's reason.
     pub reason: Reason,
-    /// What happened, and what to do.
+    /// A sentence that states what happened and what to do.
     pub sentence: String,
-    /// A short form for an Event, if all of AWS is affected.
+    /// A short form of the sentence for an Event, if the outage affects all calls.
     pub short: Option<String>,
     /// Whether the outage begins, changes, continues or ends.
     pub told: Told,
 }
 
-/// What the result of a call shows about AWS.
+/// The information about AWS in the result of a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// The report to emit now.
     pub said: Option<Said>,
     /// The name of the obstacle to all calls.
     pub obstacle: Option<Box<str>>,
-    /// Whether the failure belongs to an outage that was already reported, so it needs no log line.
+    /// Whether the failure belongs to an outage that was already reported. A failure that belongs to a reported outage
+    /// needs no log line.
     pub is_told: bool,
 }
 
-/// Why Headgate cannot reach AWS.
+/// The problem that prevents Headgate from reaching AWS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
     /// The reason.
     pub reason: Reason,
-    /// The obstacle, and what to do.
+    /// A sentence that states the obstacle and what to do.
     pub sentence: String,
-    /// Since when.
+    /// The time when the problem began.
     pub since: Moment,
 }
 
-/// What is known about AWS.
+/// The known outages of AWS.
 #[derive(Debug)]
 pub struct Reach {
     endpoint: Box<str>,
     /// The outage in which all calls fail.
     all: Outage,
     trouble: Option<Trouble>,
-    /// Actions that are denied, or fail with an internal error of AWS.
+    /// Actions that IAM denies, or that fail with an internal error of AWS.
     actions: BTreeMap<&'static str, Action>,
 }
 
@@ -97,7 +99,7 @@ impl Reach {
         Self { endpoint: endpoint.into(), all: Outage::default(), trouble: None, actions: BTreeMap::new() }
     }
 
-    /// Why Headgate cannot reach AWS, if so.
+    /// The problem that prevents Headgate from reaching AWS, if there is one.
     pub fn trouble(&self) -> Option<&Trouble> {
         self.trouble.as_ref()
     }
@@ -179,7 +181,7 @@ impl Reach {
         Verdict { said, ..Verdict::default() }
     }
 
-    /// If all calls fail, the reason and a sentence. `cut` shortens the error message.
+    /// The reason and a sentence, if the failure affects all calls. `cut` shortens the error message.
     fn out_of_reach(&self, failure: &Failure, cut: fn(&str) -> Cow<'_, str>) -> Option<(Reason, String)> {
         let (endpoint, message) = (brief(&self.endpoint), cut(&failure.message));
         let code = &*failure.code;
@@ -234,14 +236,14 @@ impl Reach {
     }
 }
 
-/// The subject of a call.
+/// The target group of a call, or `*`.
 fn subject(call: &Call) -> Box<str> {
     match call {
         Call::Register { group, .. }
         | Call::Deregister { group, .. }
         | Call::ReadHealth { group }
         | Call::ReadAttributes { group } => group.name().into(),
-        // IAM permissions for this action do not depend on the target group.
+        // IAM permissions for `DescribeTargetGroups` do not depend on the target group.
         Call::FindGroups { .. } => "*".into(),
     }
 }

@@ -1,7 +1,7 @@
-//! Certificates for the webhook.
+//! Issues and reads certificates for the webhook.
 //!
-//! Each certificate has its own CA, whose key is discarded at once. Therefore no stored key can sign anything, and no
-//! CA outlives its one certificate.
+//! Each certificate has its own CA, whose key Headgate discards immediately. Therefore, no stored key can sign
+//! certificates, and no CA outlives its only certificate.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,34 +20,34 @@ use crate::serving::{
     validity::{self, Life},
 };
 
-/// Certificates are dated back by this time, because other clocks may be behind.
+/// The validity of each certificate starts this long before its creation, because other clocks may be behind.
 const BACKDATED: Duration = Duration::from_secs(3600);
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 
-/// A certificate with its key, as PEM.
+/// A certificate and its key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issued {
-    /// The certificate, followed by that of its CA.
+    /// The certificate, followed by the certificate of its CA.
     pub chain: String,
     /// The private key (PKCS #8).
     pub key: String,
 }
 
 impl Issued {
-    /// The certificate of its CA, which the API server must trust.
+    /// The CA certificate, which the API server must trust.
     pub fn authority(&self) -> &str {
         self.chain.rfind(BEGIN).map_or(&*self.chain, |at| &self.chain[at..])
     }
 }
 
-/// A certificate, with the data that its renewal depends on.
+/// A certificate, with the properties that determine its renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     /// The certificate and its key.
     pub issued: Issued,
-    /// When it is valid.
+    /// The validity period of the certificate.
     pub life: Life,
-    /// Whether it contains the names that the API server uses.
+    /// Whether the certificate contains the names that the API server uses.
     pub fits: bool,
 }
 
@@ -61,7 +61,7 @@ pub fn issue(names: &[String], from: SystemTime, lifetime: Duration) -> Result<I
 
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::default();
-    // A unique name: a client that trusts two CAs with one name can hardly distinguish them.
+    // The CA has a unique name, because clients may confuse two CAs with the same name.
     authority.distinguished_name.push(DnType::CommonName, format!("headgate webhook authority {made}"));
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
@@ -83,7 +83,7 @@ pub fn issue(names: &[String], from: SystemTime, lifetime: Duration) -> Result<I
 }
 
 impl Certificate {
-    /// Reads a certificate. `None`: it cannot be served, or its chain does not contain its CA.
+    /// Parses a certificate. `None`: the certificate cannot be served, or its chain does not contain the CA.
     pub fn read(issued: Issued, names: &[String]) -> Option<Self> {
         let certified = tls::certified(issued.chain.as_bytes(), issued.key.as_bytes()).ok()?;
         let [leaf, _, ..] = &certified.cert[..] else { return None };
@@ -92,18 +92,18 @@ impl Certificate {
             ServerName::try_from(name.as_str()).is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
         });
         let Life { from, until } = validity::life(leaf)?;
-        // It was issued later than its dates show.
+        // The validity starts before the certificate's creation.
         let from = from.saturating_add(i64::try_from(BACKDATED.as_secs()).unwrap_or_default());
         Some(Self { life: Life { from, until }, fits, issued })
     }
 
-    /// The certificate of its CA.
+    /// The CA certificate.
     pub fn authority(&self) -> &str {
         self.issued.authority()
     }
 }
 
-/// The certificates in a PEM text, each in its original form. Other content is left out.
+/// The certificates in a PEM text, without changes. The function drops other content.
 pub fn authorities(bundle: &str) -> Vec<String> {
     let parts = bundle.split(BEGIN).skip(1).map(|rest| format!("{BEGIN}{rest}"));
     let is = |part: &String| {

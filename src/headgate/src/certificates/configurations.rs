@@ -1,5 +1,5 @@
-//! The webhook configurations: what Headgate's own entries trust and call, and how that is written. Other entries are
-//! not changed.
+//! Reads and writes the webhook configurations: the CAs that Headgate's own entries trust, and the paths that they
+//! call. Entries of other programs are not changed.
 
 use std::fmt::Debug;
 
@@ -22,15 +22,15 @@ use crate::webhook::path::CallPath;
 /// The suffixes of the names of Headgate's own entries.
 pub const OWN_ENTRIES: [&str; 2] = [".inject.headgate.dev", ".evict.headgate.dev"];
 
-/// How the API server calls the webhook.
+/// The way in which the API server calls the webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Through a Service, with this path.
+    /// The API server calls a Service.
     Service {
-        /// The path.
+        /// The path on the Service.
         path: String,
     },
-    /// Through a URL.
+    /// The API server calls a URL.
     Url(String),
 }
 
@@ -40,14 +40,14 @@ pub struct Entry {
     /// The index of the entry in its configuration.
     index: usize,
     name: String,
-    /// How it is called.
+    /// The way in which the API server calls this entry's webhook.
     pub call: Call,
-    /// The trusted CA certificates, as PEM. Empty: none.
+    /// The trusted CA certificates, as PEM. The field may be empty.
     pub bundle: Vec<u8>,
 }
 
 impl Entry {
-    /// The path that is called.
+    /// The path that the API server calls.
     pub fn path(&self) -> String {
         match &self.call {
             Call::Service { path } => path.clone(),
@@ -55,7 +55,7 @@ impl Entry {
         }
     }
 
-    /// The operations that set the trusted CA certificates and the path.
+    /// The JSON Patch operations that set the trusted CA certificates and the path.
     fn operations(&self, bundle: &str, path: &str) -> Result<[Value; 2], String> {
         let at = format!("/webhooks/{}", self.index);
         let place = |field: &str| format!("{at}/clientConfig/{field}");
@@ -74,7 +74,7 @@ impl Entry {
     }
 }
 
-/// Headgate's own entries among those of a configuration.
+/// Headgate's own entries in a configuration.
 pub fn own_entries<'a>(all: impl Iterator<Item = (&'a str, &'a WebhookClientConfig)>) -> Vec<Entry> {
     let own = all.enumerate().filter(|(_, (name, _))| OWN_ENTRIES.iter().any(|own| name.ends_with(own)));
     let own = own.filter_map(|(index, (name, client))| {
@@ -92,12 +92,12 @@ pub fn own_entries<'a>(all: impl Iterator<Item = (&'a str, &'a WebhookClientConf
 
 /// A kind of webhook configuration.
 pub trait Configuration: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
-    /// The file that users apply.
+    /// The file in the repository that contains the configuration.
     const FILE: &'static str;
-    /// What does not happen without the configuration.
+    /// The feature that is missing without the configuration, for messages.
     const WITHOUT: &'static str;
 
-    /// Its entries.
+    /// Headgate's own entries in this configuration.
     fn entries(&self) -> Vec<Entry>;
 }
 
@@ -119,20 +119,20 @@ impl Configuration for ValidatingWebhookConfiguration {
     }
 }
 
-/// A configuration that was read.
+/// The state of a configuration in the API server.
 #[derive(Debug, Default)]
 pub struct Found {
     version: Option<String>,
     /// Headgate's own entries.
     pub entries: Vec<Entry>,
-    /// Why no API server calls the webhook, if so.
+    /// The reason why no API server calls the webhook, if none does.
     pub unused: Option<String>,
 }
 
-/// Reads the configuration with this name.
+/// Reads the configuration `name`.
 ///
 /// # Errors
-/// Errors of the API server.
+/// The API server returns an error.
 pub async fn read<K: Configuration>(client: &Client, name: &str) -> kube::Result<Found> {
     let found = Api::<K>::all(client.clone()).get_opt(name).await?;
     let (kind, file, without) = (K::kind(&()), K::FILE, K::WITHOUT);
@@ -153,10 +153,10 @@ pub async fn read<K: Configuration>(client: &Client, name: &str) -> kube::Result
     Ok(Found { version: found.resource_version(), entries, unused })
 }
 
-/// Sets the trusted CA certificates and the path of all own entries in the configuration with this name.
+/// Sets the trusted CA certificates and the path of Headgate's own entries in the configuration `name`.
 ///
 /// # Errors
-/// Errors of the API server, or an invalid URL in the configuration.
+/// The API server returns an error, or the configuration contains an invalid URL.
 pub async fn write<K: Configuration>(
     client: &Client,
     name: &str,
@@ -166,7 +166,7 @@ pub async fn write<K: Configuration>(
     if found.entries.is_empty() {
         return Ok(());
     }
-    // Rejected as a conflict (409) if another client has changed it since.
+    // The API server rejects the patch with 409 if the configuration has changed since it was read.
     let mut operations =
         vec![json!({"op": "replace", "path": "/metadata/resourceVersion", "value": found.version})];
     for entry in &found.entries {

@@ -1,7 +1,7 @@
-//! Reads the Secret and the configurations, and executes one step after the other.
+//! Reads the Secret and the configurations, and executes one step at a time.
 //!
-//! Watches report changes, and the task also checks every 30 s. Each write contains the version that it replaces. The
-//! task logs a failure when it begins, changes, continues and ends, and retries forever.
+//! Watches report changes, and the task also checks all objects every 30 s. Each write contains the version of the
+//! object that it replaces. The task logs a failure when it begins, changes, continues and ends, and retries forever.
 
 use std::{
     fmt::Debug,
@@ -43,15 +43,15 @@ use crate::{
     webhook::path::CallPath,
 };
 
-/// How often everything is checked.
+/// The interval between checks of all objects.
 const PERIOD: Duration = Duration::from_secs(30);
-/// The pause between two steps. It limits the rate if another program repeatedly reverts changes.
+/// The pause between two steps. The pause limits the rate of writes if another program repeatedly reverts changes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The pause after the first failure. It doubles with each failure, up to the period.
+/// The pause after the first failure. The pause doubles with each failure, up to the period.
 const AGAIN: Duration = Duration::from_millis(500);
 /// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// A watch ends after this many seconds, because the client gives up a connection without data after 30 s.
+/// A watch ends after this many seconds, because the client closes a connection without data after 30 s.
 const WATCH_SECONDS: u32 = 25;
 
 /// Manages the certificate, the path and the configurations.
@@ -60,11 +60,11 @@ pub struct Keeper {
     secrets: Api<Secret>,
     options: Options,
     changed: Arc<Notify>,
-    /// Why no API server calls the webhooks, as last logged.
+    /// The last logged reasons why no API server calls the webhooks.
     unused: Vec<String>,
 }
 
-/// What was read.
+/// The objects that the task last read.
 struct Seen {
     secret: Secret,
     stored: Stored,
@@ -79,13 +79,13 @@ impl Seen {
 }
 
 impl Keeper {
-    /// A keeper with these options.
+    /// Creates a keeper with these options.
     pub fn new(client: Client, options: Options, changed: Arc<Notify>) -> Self {
         let secrets = Api::namespaced(client.clone(), &options.namespace);
         Self { client, secrets, options, changed, unused: Vec::new() }
     }
 
-    /// Runs until the program ends.
+    /// Runs until the program stops.
     pub async fn run(mut self) -> Result<(), String> {
         let period = PERIOD.min(self.options.lifetime / 40).max(Duration::from_millis(250));
         let (clock, mut outage, mut again) = (Clock::start(), Outage::default(), AGAIN);
@@ -118,7 +118,7 @@ impl Keeper {
         }
     }
 
-    /// Reads everything, and executes one step.
+    /// Reads all objects, and executes one step.
     async fn round(&mut self) -> Result<Step, String> {
         let seen = self.look().await?;
         let entries = seen.entries();
@@ -170,7 +170,7 @@ impl Keeper {
                 info!(secret = name, until, "{done}");
                 Ok(step)
             }
-            // Another client was first. The next round reads its change.
+            // Another client wrote the Secret first. The next round reads the other client's change.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(step),
             Err(error) => Err(self.said(&error)),
         }
@@ -228,7 +228,7 @@ impl Keeper {
                 info!(kind = &*K::kind(&()), name, "wrote the webhook's CA and path into its configuration");
                 Ok(())
             }
-            // Another client was first. The next round reads its change.
+            // Another client wrote the configuration first. The next round reads the other client's change.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             Err(error) => Err(self.said(&error)),
         }
@@ -259,7 +259,7 @@ impl Keeper {
     }
 }
 
-/// Sends a message whenever the object of this name changes, without end.
+/// Notifies `changed` whenever the object `name` changes, and never returns.
 pub async fn watch<K>(api: Api<K>, name: String, changed: Arc<Notify>) -> Result<(), String>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
@@ -286,13 +286,13 @@ where
     }
 }
 
-/// The wall clock, in seconds since 1970.
+/// The wall clock's time, in seconds since 1970.
 fn now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// A request with a timeout of five seconds.
+/// Adds a timeout of five seconds to a request.
 async fn within<T>(request: impl Future<Output = kube::Result<T>>) -> kube::Result<T> {
     match timeout(TIMEOUT, request).await {
         Ok(result) => result,

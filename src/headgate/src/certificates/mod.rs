@@ -1,15 +1,17 @@
-//! `headgate certificates`: manages the webhook's certificate, its secret path, and both in the webhook configurations.
+//! `headgate certificates`: manages the webhook's certificate and secret path, and writes both to the webhook
+//! configurations.
 //!
-//! It is a separate process, because its ServiceAccount may change what the API server calls and trusts.
+//! The command is a separate process, because its ServiceAccount may change which webhooks the API server calls and
+//! which CAs the API server trusts.
 //!
 //! ```text
 //!             ┌──► Secret ──► kubelets ──► the files that replicas of `headgate run` serve
 //!  keeper ────┤
 //!             └──► both webhook configurations: caBundle, path
-//!  renewal: the next step, a pure function of both and the time
+//!  renewal: decides the next step from both and the time
 //! ```
 //!
-//! It listens on no port, and needs only the Kubernetes API.
+//! The process listens on no port, and needs only the Kubernetes API.
 
 pub mod certificate;
 pub mod configurations;
@@ -39,13 +41,13 @@ use crate::{
 pub struct Options {
     /// Headgate's own namespace.
     pub namespace: String,
-    /// The names and addresses of the webhook for the API server.
+    /// The names and addresses at which the API server calls the webhook.
     pub names: Vec<String>,
     /// The name of the Secret.
     pub secret: String,
-    /// The name of both webhook configurations.
+    /// The name that both webhook configurations have.
     pub configuration: String,
-    /// How long a certificate is valid.
+    /// The lifetime of a certificate.
     pub lifetime: Duration,
 }
 
@@ -55,10 +57,10 @@ pub fn secret_name(lease: &str) -> String {
     format!("{lease}-webhook-tls")
 }
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs `headgate certificates` until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// A part cannot be started, or ends.
+/// A part cannot be started, or ends unexpectedly.
 pub async fn run(options: Options) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;

@@ -1,13 +1,13 @@
-//! The next step of `headgate certificates`: a function of the stored data, the configurations and the time.
+//! Decides the next step of `headgate certificates` from the stored data, the configurations and the time.
 //!
 //! ```text
 //!  Prepare ─► Configure ─► NoteTrusted ─► 10 minutes ─► Swap ─► 10 minutes ─► Forget ─► Configure
 //!  next.crt   both CAs                                  tls.crt               ca.crt    the new CA
 //! ```
 //!
-//! The API server trusts both certificates, so a replica may serve either of them: a kubelet may need two minutes to update
-//! a mounted Secret. Each step writes one object, and the next step depends only on stored data. A process that ends between
-//! two steps therefore leaves nothing incomplete.
+//! A kubelet may need two minutes to update a mounted Secret. The API server trusts both certificates during the
+//! overlap, so replicas may serve either certificate. Each step writes one object, and the next step depends only on
+//! stored data. Therefore, a process that stops between two steps leaves nothing incomplete.
 
 use std::time::Duration;
 
@@ -18,38 +18,38 @@ use super::{
 };
 use crate::{serving::validity::Life, webhook::path::CallPath};
 
-/// How long both CAs are trusted before the next certificate is served, and after.
+/// How long the API server trusts both CAs before replicas serve the next certificate, and afterwards.
 const OVERLAP: i64 = 600;
-/// The shorter time before, if no API server accepts the present certificate. By then all of them have read the
-/// configurations.
+/// The shorter time before replicas serve the next certificate, if no API server accepts the present certificate.
+/// Within this time, every API server reads the new configurations.
 const SHORT_OVERLAP: i64 = 10;
-/// How many seconds a clock may be behind the one that wrote a stored time.
+/// The maximum difference in seconds between this machine's clock and the clock that wrote a stored time.
 const AHEAD: i64 = 3600;
 
 /// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing for now.
+    /// Do nothing.
     Nothing,
-    /// Store a path: the one that is called now, or a new one.
+    /// Store the path that the API server calls at present, or a new path.
     MakePath,
     /// Store the next certificate.
     Prepare,
-    /// Write the trusted CA certificates and the path into the entries of the configurations.
+    /// Write the trusted CA certificates and the path to the configurations.
     Configure,
-    /// Store that the API server did not trust the next certificate for some time, so that the wait begins again.
+    /// Record that the API server did not trust the next certificate for some time, so that the wait starts again.
     NoteDistrusted,
-    /// Store since when the API server trusts the next certificate.
+    /// Record the time since which the API server trusts the next certificate.
     NoteTrusted,
-    /// Replace the present certificate by the next one.
+    /// Replace the present certificate with the next one.
     Swap,
-    /// Store since when the present certificate is served.
+    /// Record the time since which replicas serve the present certificate.
     NoteSwapped,
-    /// Stop trusting the CAs of replaced certificates.
+    /// Stop trusting the CAs of certificates that are no longer in use.
     Forget,
 }
 
-/// How long both CAs are trusted, in seconds, if certificates have this lifetime.
+/// How long the API server trusts both CAs, in seconds, for certificates with this lifetime.
 pub fn overlap(lifetime: Duration) -> i64 {
     i64::try_from(lifetime.as_secs() / 6).unwrap_or(i64::MAX).min(OVERLAP)
 }
@@ -63,7 +63,7 @@ pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step 
     if newest.is_none_or(|newest| should_be_followed(newest, now)) {
         return Step::Prepare;
     }
-    // A time far in the future was written by a wrong clock.
+    // If the stored time is far in the future, a wrong clock wrote it.
     let since = stored.since.filter(|since| since.saturating_sub(now) <= AHEAD);
     let has_next = stored.next.is_some();
     if !entries.iter().all(|entry| is_right(entry, stored)) {
@@ -73,7 +73,7 @@ pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step 
     let is_useless = stored.serving.as_ref().is_none_or(|serving| is_worthless(serving.life, now));
     let before = if is_useless { overlap.min(SHORT_OVERLAP) } else { overlap };
     match (has_next, since) {
-        // No replica serves anything yet.
+        // No replica serves a certificate yet.
         (true, None) if stored.serving.is_none() && stored.replaced.is_empty() => Step::Swap,
         (true, None) => Step::NoteTrusted,
         (true, Some(since)) if is_over(since, before) => Step::Swap,
@@ -83,25 +83,25 @@ pub fn step(stored: &Stored, entries: &[Entry], overlap: i64, now: i64) -> Step 
     }
 }
 
-/// Whether an entry trusts the right CAs and calls the right path.
+/// Whether an entry trusts the desired CAs and calls the desired path.
 fn is_right(entry: &Entry, stored: &Stored) -> bool {
     entry.bundle == stored.trusted().as_bytes()
         && stored.path.as_ref().is_some_and(|path| path.is(&entry.path()))
 }
 
-/// Whether a certificate needs a successor: two thirds of its life are over, it is for other names, or clients do not
-/// accept it.
+/// Whether to issue a successor: two thirds of the lifetime are over, the names differ, or clients reject the
+/// certificate.
 fn should_be_followed(certificate: &Certificate, now: i64) -> bool {
     let life = certificate.life;
     !certificate.fits || is_worthless(life, now) || now.saturating_sub(life.from) >= life.length() / 3 * 2
 }
 
-/// Whether no client accepts it: it has expired, or a clock that was ahead issued it.
+/// Whether clients reject the certificate, because it has expired or because it is not valid yet.
 const fn is_worthless(life: Life, now: i64) -> bool {
     now >= life.until || life.from.saturating_sub(now) > AHEAD
 }
 
-/// The secret path that all entries call, if it is one.
+/// The secret path that all entries call, if all entries call the same path.
 pub fn called(entries: &[Entry]) -> Option<CallPath> {
     let mut all = entries.iter().map(|entry| CallPath::from_path(&entry.path()));
     let first = all.next()??;

@@ -1,12 +1,13 @@
-//! The content of the Secret of `headgate certificates`. Replicas mount `tls.crt`, `tls.key` and `path`.
+//! The content of the Secret that `headgate certificates` manages. Replicas mount `tls.crt`, `tls.key` and `path`.
 //!
-//! - `tls.crt`, `tls.key`: the certificate that replicas serve, with its CA, and its key
+//! - `tls.crt`, `tls.key`: the certificate that replicas serve, with the CA, and the key
 //! - `next.crt`, `next.key`: the next certificate, while the API server does not trust it yet
-//! - `ca.crt`: the CAs of both, and of certificates that replicas may still serve. The API server should trust them.
-//! - `path`: the secret path, without its slash
+//! - `ca.crt`: the CAs of the present and the next certificate, and of certificates that replicas may still serve. The
+//!   API server must trust all CAs in `ca.crt`.
+//! - `path`: the secret path, without the leading slash
 //!
-//! The annotation `headgate.dev/certificates` contains the time from which the next step counts. All other keys and
-//! annotations do not change.
+//! The annotation `headgate.dev/certificates` contains the start of the wait before the next step. Headgate does not
+//! change other keys and annotations.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +17,16 @@ use kube::ResourceExt;
 use super::certificate::{Certificate, Issued, authorities};
 use crate::webhook::path::CallPath;
 
-/// The annotation with the time from which the next step counts, in seconds since 1970.
+/// The annotation that contains the start of the wait before the next step, in seconds since 1970.
 pub const SINCE: &str = "headgate.dev/certificates";
 const TRUSTED: &str = "ca.crt";
 const PATH: &str = "path";
 const SERVING: [&str; 2] = ["tls.crt", "tls.key"];
 const NEXT: [&str; 2] = ["next.crt", "next.key"];
-/// The number of CAs of replaced certificates that are kept.
+/// The maximum number of CAs of replaced certificates.
 const MOST: usize = 4;
 
-/// What is stored.
+/// The parsed content of the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stored {
     /// The certificate that replicas serve.
@@ -34,15 +35,15 @@ pub struct Stored {
     pub next: Option<Certificate>,
     /// The CAs of replaced certificates that a replica may still serve.
     pub replaced: Vec<String>,
-    /// With a next certificate, since when the API server is known to trust it. Without one, since when the present
-    /// certificate is served.
+    /// If there is a next certificate, the time since which the API server trusts it. Without a next certificate, the
+    /// time since which replicas serve the present certificate.
     pub since: Option<i64>,
-    /// The path.
+    /// The secret path.
     pub path: Option<CallPath>,
 }
 
 impl Stored {
-    /// Reads a Secret. Invalid content counts as missing.
+    /// Parses a Secret. Invalid content counts as missing.
     pub fn read(secret: &Secret, names: &[String]) -> Self {
         let text = |name: &str| {
             let bytes = &secret.data.as_ref()?.get(name)?.0;
@@ -64,7 +65,7 @@ impl Stored {
         stored
     }
 
-    /// Writes into a Secret.
+    /// Writes the content to a Secret.
     pub fn put(&self, secret: &mut Secret) {
         match self.since {
             Some(since) => drop(secret.annotations_mut().insert(SINCE.to_owned(), since.to_string())),
@@ -89,18 +90,18 @@ impl Stored {
         [&self.next, &self.serving].into_iter().flatten().map(Certificate::authority)
     }
 
-    /// The CA certificates that the API server should trust, as PEM.
+    /// The CA certificates that the API server must trust, as PEM.
     pub fn trusted(&self) -> String {
         self.own().chain(self.replaced.iter().map(String::as_str)).collect()
     }
 
-    /// Sets the path.
+    /// Sets the secret path.
     #[must_use]
     pub fn with_path(self, path: CallPath) -> Self {
         Self { path: Some(path), ..self }
     }
 
-    /// Sets the next certificate. `trusted`: the CAs that the API server trusts now, in case replicas serve a
+    /// Sets the next certificate. `trusted` contains the CAs that the API server trusts now, in case replicas serve a
     /// certificate that is no longer stored.
     #[must_use]
     pub fn with_next(mut self, next: Certificate, trusted: &[String]) -> Self {
@@ -112,13 +113,13 @@ impl Stored {
         self.tidied()
     }
 
-    /// Sets the time from which the next step counts.
+    /// Sets the start of the wait before the next step.
     #[must_use]
     pub fn counted_from(self, now: Option<i64>) -> Self {
         Self { since: now, ..self }
     }
 
-    /// Replaces the present certificate by the next one.
+    /// Replaces the present certificate with the next one.
     #[must_use]
     pub fn swapped(mut self, now: i64) -> Self {
         if let Some(next) = self.next.take() {
@@ -129,7 +130,7 @@ impl Stored {
         self.tidied()
     }
 
-    /// Removes the CAs of replaced certificates, because no replica serves these any more.
+    /// Removes the CAs of replaced certificates, because replicas no longer serve these certificates.
     #[must_use]
     pub fn without_replaced(self) -> Self {
         Self { replaced: Vec::new(), since: None, ..self }

@@ -1,4 +1,4 @@
-//! Probes and metrics of `headgate daemonsets`.
+//! Serves the probes and metrics of `headgate daemonsets`.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ use crate::{
     runtime::{authority::Authority, clock::Clock, pulse::Pulse},
 };
 
-/// The data that the server shows.
+/// The data that the server returns.
 #[derive(Clone)]
 pub struct Shown {
     /// The metrics.
     pub metrics: Arc<Metrics>,
-    /// Whether the owner is progressing.
+    /// Whether the task that owns the core is progressing.
     pub pulse: Arc<Pulse>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The time.
     pub clock: Clock,
@@ -46,7 +46,7 @@ async fn live(State(shown): State<Shown>) -> Response {
     livez(&shown.pulse, &shown.authority, shown.clock)
 }
 
-/// A standby is ready, because it needs no data.
+/// Returns 200 if this replica is a standby or its initial sync is complete.
 async fn ready(State(shown): State<Shown>) -> Response {
     if let Some(stranger) = shown.authority.shut_out() {
         return (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", stranger.said)).into_response();

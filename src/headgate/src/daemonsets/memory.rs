@@ -1,4 +1,4 @@
-//! Data of sets and revisions that requests need and the core does not: templates and conditions.
+//! Stores the templates and conditions of sets, which requests need but the core does not.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::kube::daemonsets::{requests::With, watches::News};
 
-/// See the module docs.
+/// The templates and conditions of all watched sets and revisions.
 #[derive(Debug, Default)]
 pub struct Memory {
     sets: BTreeMap<ObjectKey, (Arc<str>, Vec<Condition>)>,
@@ -35,7 +35,7 @@ struct Kept {
 }
 
 impl Memory {
-    /// Stores the data, and returns the input for the core.
+    /// Stores the data of a message, and returns the input for the core.
     pub fn take(&mut self, news: News) -> Input {
         match news {
             News::Sets(change) => Input::Set(split(&mut self.sets, change, |set| {
@@ -55,7 +55,7 @@ impl Memory {
         }
     }
 
-    /// The data for a request.
+    /// The stored data that a request needs.
     pub fn of(&self, asked: &Asked) -> With {
         let set = self.sets.get(&asked.set);
         match &asked.ask {
@@ -73,7 +73,7 @@ impl Memory {
         }
     }
 
-    /// The template with this hash that this set controls, for any name of its ControllerRevision.
+    /// The template with the hash `revision`, from a ControllerRevision of any name that the set controls.
     fn template(&self, set: &ObjectKey, uid: &Uid, revision: &Revision) -> Option<Arc<Value>> {
         let mut all = within(&self.revisions, &set.namespace);
         let is_it = |kept: &Kept| kept.controller.as_ref() == Some(uid) && kept.revision == *revision;
@@ -87,7 +87,7 @@ fn parsed(text: &str) -> Option<Arc<Value>> {
     serde_json::from_str(text).ok().map(Arc::new)
 }
 
-/// Stores one half of a change, and returns the other.
+/// Stores one part of a change, and returns the other part for the core.
 fn split<S, T, U>(
     kept: &mut BTreeMap<ObjectKey, T>,
     change: Change<S>,
@@ -141,7 +141,7 @@ mod tests {
         ObjectKey::new("ingress", "edge")
     }
 
-    /// A ControllerRevision of a template as the set `owner` creates it, but with this name.
+    /// A ControllerRevision as the set `owner` creates it for a template, but with the name `name`.
     fn revision(
         name: &str,
         owner: &str,
@@ -185,8 +185,8 @@ mod tests {
         let [good, evil] = templates();
         let its_name = revision::key(&edge(), &template::revision(&good)).name.to_string();
         let mut memory = Memory::default();
-        // The label of each is the hash of its own template. The malicious one has the name that the right one should
-        // have.
+        // Both ControllerRevisions have the correct hash in their label. The malicious ControllerRevision has the name
+        // that the correct ControllerRevision should have.
         memory.take(News::Revisions(Change::Applied(revision("copy", "s-1", &good))));
         memory.take(News::Revisions(Change::Applied(revision(&its_name, "s-1", &evil))));
         assert_eq!(with(&memory, make(&good)).template.as_deref(), Some(&good));

@@ -1,5 +1,5 @@
-//! `headgate daemonsets`: the controller of IngressDaemonSets. It is a separate program with its own permissions, and works
-//! with or without `headgate run`.
+//! `headgate daemonsets`: the controller of IngressDaemonSets. The controller is a separate program with its own
+//! permissions, and works with or without `headgate run`.
 //!
 //! ```text
 //!  run ──► lease: one replica leads                    admin: /livez, /readyz, /metrics
@@ -9,9 +9,10 @@
 //!                                    telling ─► Events, log
 //! ```
 //!
-//! * A standby watches only the Lease. A new leader first waits until no request of the earlier leader can still take
-//!   effect, then lists everything. Its decisions therefore use data that is newer than that leader's last request.
-//! * [`headgate_daemonset`] makes all decisions; this module makes none.
+//! * A standby watches only the Lease. A new leader waits until requests of the previous leader can no longer take
+//!   effect, and then lists all objects. Therefore, the new leader's decisions use data that is newer than the previous
+//!   leader's last request.
+//! * [`headgate_daemonset`] makes all decisions, and this module only executes them.
 
 mod admin;
 mod memory;

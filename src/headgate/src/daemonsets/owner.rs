@@ -1,6 +1,7 @@
-//! The task that owns the core: it receives news and sends requests. It never waits for the API server.
+//! This task owns the core, passes messages to the core, and sends the core's requests. The task never waits for the
+//! API server.
 //!
-//! Every term begins with an empty state. See [`super`].
+//! The task starts every term with an empty state.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -39,35 +40,35 @@ use crate::{
     runtime::{authority::Authority, clock, pulse::Pulse},
 };
 
-/// The maximum amount of waiting news. A watch that is faster has to wait.
+/// The maximum number of messages in the queue. If the queue is full, the watches wait.
 const INBOX: usize = 4096;
 /// The maximum number of requests in flight.
 const AT_ONCE: usize = 64;
-/// The minimum interval of updates for readers.
+/// The minimum interval between updates of the statuses for readers.
 const SHOWN: Duration = Duration::from_secs(1);
-/// The pulse is updated at least this often.
+/// The longest interval between two updates of the pulse.
 const IDLE: Duration = Duration::from_secs(5);
-/// After the signal to stop, how long requests in flight may take.
+/// The timeout for requests in flight after the signal to stop.
 const FAREWELL: Duration = PATIENCE;
 
-/// The status of each set, for metrics.
+/// The status of each set, for the metrics.
 pub type Statuses = DashMap<ObjectKey, Arc<Status>>;
 
-/// The owner of the core. See the module docs.
+/// The owner of the core, as the module docs describe.
 pub struct Owner {
     /// The API server.
     pub client: Client,
-    /// The clock, the metrics and the failures of the watches.
+    /// The clock, the metrics and the watch failures.
     pub following: Following,
-    /// The namespaces of sets.
+    /// The namespaces whose sets are managed.
     pub scopes: Vec<Scope>,
-    /// The annotation keys that sets may write on nodes.
+    /// The annotation keys that sets may set on nodes.
     pub node_annotations: Arc<[String]>,
-    /// Whether this replica leads.
+    /// Whether this replica is the leader.
     pub authority: Authority,
     /// The queue of Events.
     pub notices: events::Sender,
-    /// The statuses for readers.
+    /// The status of each set, for the metrics.
     pub statuses: Arc<Statuses>,
     /// The metrics.
     pub metrics: Arc<Metrics>,
@@ -75,14 +76,14 @@ pub struct Owner {
     pub pulse: Arc<Pulse>,
 }
 
-/// A request that has ended.
+/// A completed request.
 struct Ended {
     asked: Asked,
     outcome: Outcome,
     sent: Moment,
 }
 
-/// The data of a term.
+/// The data of a leader's term.
 struct Term {
     number: u64,
     core: Daemonsets,
@@ -90,13 +91,13 @@ struct Term {
     telling: Telling,
     calls: JoinSet<Ended>,
     places: Arc<Semaphore>,
-    /// Requests another list of nodes.
+    /// Requests that the watch lists the nodes again.
     relist: Arc<Notify>,
     requests: Requests,
 }
 
 impl Owner {
-    /// Runs until `stop`, and then until the requests in flight have ended, for at most [`FAREWELL`].
+    /// Runs until `stop`, and then waits at most [`FAREWELL`] for the requests in flight.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), String> {
         while let Some(term) = self.stand_by(&stop).await {
             self.metrics.leads(true);
@@ -112,7 +113,7 @@ impl Owner {
         self.following.clock.now()
     }
 
-    /// Waits for a term. `None`: the program ends.
+    /// Waits until this replica becomes the leader. `None`: the program is stopping.
     async fn stand_by(&mut self, stop: &CancellationToken) -> Option<LeaseTerm> {
         loop {
             self.pulse.beat(true);
@@ -126,7 +127,7 @@ impl Owner {
         }
     }
 
-    /// Waits this long, or until another task may continue.
+    /// Waits for at most `at_most`. A change of leadership or the signal to stop ends the wait early.
     async fn pause(&mut self, at_most: Duration, stop: &CancellationToken) {
         let until = self.now() + at_most;
         tokio::select! {
@@ -136,11 +137,11 @@ impl Owner {
         }
     }
 
-    /// Leads until the term ends, or the program does.
+    /// Acts as the leader until the term ends or the program stops.
     async fn lead(&mut self, term: LeaseTerm, stop: &CancellationToken) -> Result<(), String> {
         let begins = self.now() + PATIENCE;
         while self.now() < begins {
-            // Requests of the last leader may still take effect.
+            // Requests of the previous leader may still take effect.
             self.pulse.beat(false);
             if stop.is_cancelled() || !self.authority.permits(term.number) {
                 return Ok(());
@@ -235,7 +236,7 @@ impl Owner {
         tasks
     }
 
-    /// Sends a request when a place is free, if this replica still leads then.
+    /// Sends a request as soon as fewer than [`AT_ONCE`] are in flight, if this replica is still the leader.
     fn send(&self, asked: Asked, its: &mut Term) {
         let with = its.memory.of(&asked);
         let (requests, places, authority) =
@@ -279,7 +280,7 @@ impl Owner {
         for (key, uid, status) in core.statuses() {
             for notice in telling.news(key, uid, status) {
                 self.metrics.noticed(notice.reason);
-                // The log contains it.
+                // The log contains the notice even if the Event is dropped.
                 if !self.notices.send(notice) {
                     self.metrics.event_dropped();
                 }
@@ -300,16 +301,16 @@ impl Owner {
     }
 }
 
-/// The wall clock, in the precision of stored times.
+/// The wall clock's time in milliseconds, which is the precision of stored times.
 fn wall() -> WallTime {
     let millis = u64::try_from(clock::wall().elapsed().as_millis()).unwrap_or(u64::MAX);
     WallTime::since_1970(Duration::from_millis(millis))
 }
 
-/// When the core has something to do, or the pulse must be updated.
+/// The time at which the core must run again or the pulse must be updated.
 fn wakeup(core: &Daemonsets, now: Moment) -> Moment {
     let (moment, at) = core.due();
-    // The clock has milliseconds, so round up.
+    // The wall clock value is cut to milliseconds, so the wait is rounded up.
     let at = at.map(|at| now + at.since(wall()) + Duration::from_millis(1));
     moment.into_iter().chain(at).fold(now + IDLE, Moment::min)
 }

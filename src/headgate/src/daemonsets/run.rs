@@ -1,4 +1,4 @@
-//! `headgate daemonsets`: starts all parts and waits for the end.
+//! `headgate daemonsets`: starts all parts and waits until they stop.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -26,21 +26,21 @@ use crate::{
 /// The options of `headgate daemonsets`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The managed namespaces.
+    /// The namespaces that Headgate manages.
     pub serves: Serves,
-    /// The annotation keys that sets may write on nodes.
+    /// The annotation keys that sets may set on nodes.
     pub node_annotations: Vec<String>,
-    /// The address of probes and metrics.
+    /// The listen address for probes and metrics.
     pub admin_address: SocketAddr,
-    /// Which metrics are served.
+    /// The level of the served metrics.
     pub metrics: Level,
-    /// The address of the docs, if Events contain links.
+    /// The URL of the docs, if Events contain links to the docs.
     pub docs_url: Option<Box<str>>,
     /// The options of the leader election.
     pub leading: Leading,
 }
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs `headgate daemonsets` until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// A part cannot be started, or ends unexpectedly.
@@ -88,7 +88,7 @@ pub async fn run(options: Options) -> anyhow::Result<()> {
     let owner =
         Owner { client, following, scopes, node_annotations, authority, notices, statuses, metrics, pulse };
     tasks.spawn_draining("daemonsets", async move {
-        // For every kind of end, the Lease is released only after the last request.
+        // However the task ends, the Lease is released only after the last request.
         let _retired = retired.drop_guard();
         owner.run(stop).await
     });

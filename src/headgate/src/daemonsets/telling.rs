@@ -1,5 +1,5 @@
-//! Events and log lines about a set: a rollout began, completed or stopped, or the API server rejects pods. The reasons
-//! and sentences are those of its conditions.
+//! Reports changes of a set as Events and log lines: a rollout began, completed or stopped, or the API server rejects
+//! pods. Reports have the same reasons and sentences as the conditions of the set.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use crate::kube::daemonsets::status::{created, progress};
 
-/// The part that is compared first. While it does not change, there is nothing to report.
+/// The parts of a status whose changes are reported.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     roll: Roll,
@@ -42,16 +42,17 @@ impl Mark {
     }
 }
 
-/// The last reports. A new leader repeats problems, but not good news.
+/// The last reports about each set. A new leader repeats reports about problems, but not reports about progress.
 #[derive(Debug, Default)]
 pub struct Telling {
     said: Notices<(ObjectKey, Uid)>,
-    /// The last state of each set, and the revision of its rollout, or its revision when it was first seen.
+    /// The last state of each set, and the revision of its last reported rollout. At the first status, the revision of
+    /// the rollout in progress is stored.
     rolls: BTreeMap<(ObjectKey, Uid), (Mark, Option<Revision>)>,
 }
 
 impl Telling {
-    /// The reports about a set in its present state.
+    /// The reports that the present status of a set requires.
     pub fn news(&mut self, key: &ObjectKey, uid: &Uid, status: &Status) -> Vec<Notice> {
         let (set, mark) = ((key.clone(), uid.clone()), Mark::of(status));
         if self.rolls.get(&set).is_some_and(|(before, _)| *before == mark) {
@@ -87,7 +88,7 @@ impl Telling {
         Self::told(key, uid, news)
     }
 
-    /// The reports as Events. Each is also logged.
+    /// Converts reports to Events. Each report is also logged.
     fn told(key: &ObjectKey, uid: &Uid, news: Vec<(Reason, String)>) -> Vec<Notice> {
         for (reason, note) in &news {
             if reason.is_good_news() {
@@ -100,7 +101,7 @@ impl Telling {
         news.into_iter().map(|(reason, note)| Notice { about: about(), reason, note }).collect()
     }
 
-    /// Forgets all sets except these.
+    /// Drops the records of all sets for which `is_there` is false.
     pub fn retain(&mut self, is_there: impl Fn(&ObjectKey, &Uid) -> bool) {
         let gone = |(key, uid): &&(ObjectKey, Uid)| !is_there(key, uid);
         let gone: Vec<_> = self.rolls.keys().filter(gone).cloned().collect();

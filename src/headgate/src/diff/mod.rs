@@ -1,5 +1,5 @@
-//! The differences between the targets that Headgate wants and those that AWS showed last, each with its reason. This is
-//! the server's part of `headgate diff`.
+//! The differences between the desired targets and the targets that AWS last reported, each with a reason. This module
+//! is the server's part of `headgate diff`.
 //!
 //! ```text
 //!  headgate diff ─► /debug/diff ─► explain::ask ─► Engine::compare_groups, at the engine's owner
@@ -9,5 +9,5 @@
 
 pub mod report;
 
-/// The path of its endpoint.
+/// The path of the diff endpoint.
 pub const PATH: &str = "/debug/diff";

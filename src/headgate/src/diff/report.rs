@@ -1,4 +1,4 @@
-//! The JSON form of the differences. The names of the fields are stable.
+//! The JSON form of the differences between desired and actual targets. The names of the fields are stable.
 
 use headgate_core::explanation::{Comparison, Difference as CoreDifference, Next as CoreNext};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -9,7 +9,7 @@ use crate::{
     runtime::times::Times,
 };
 
-/// All target groups.
+/// The differences of all target groups.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Differences {
@@ -17,52 +17,52 @@ pub struct Differences {
     pub at: MicroTime,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// The target groups, by name.
+    /// The target groups, sorted by name.
     pub target_groups: Vec<TargetGroup>,
 }
 
-/// A target group.
+/// A target group and its differences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetGroup {
-    /// Its name.
+    /// The target group's name.
     pub name: String,
-    /// Its ARN.
+    /// The target group's ARN.
     pub arn: String,
-    /// The number of wanted targets.
+    /// The number of desired targets.
     pub wanted: usize,
-    /// The number of targets that AWS showed, without draining ones.
+    /// The number of targets that AWS reported, without draining targets.
     pub there: usize,
-    /// When the last answered read was sent. `None`: there was none, so nothing is compared.
+    /// The time when Headgate sent the last successful `DescribeTargetHealth` request. `None`: no request has succeeded
+    /// yet, so nothing is compared.
     pub last_read: Option<MicroTime>,
     /// The targets that differ.
     pub differences: Vec<Difference>,
 }
 
-/// A target that differs from what Headgate wants.
+/// A target that is desired but not registered, or registered but not desired.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// `IP:PORT`.
+    /// The target as `IP:PORT`.
     pub target: String,
-    /// `missing` (it should be registered), `left-over` (Headgate registered it, and it should not be registered) or
-    /// `foreign`.
+    /// `missing` (should be registered), `left-over` (was registered by Headgate and should not be) or `foreign`.
     pub side: String,
-    /// Its pod: `NAMESPACE/NAME`.
+    /// The target's pod as `NAMESPACE/NAME`.
     pub pod: Option<String>,
-    /// `TargetHealth.State`.
+    /// The target's `TargetHealth.State`.
     pub health: Option<String>,
-    /// The reason.
+    /// The reason for the difference.
     #[serde(flatten)]
     pub word: Word,
-    /// Since when it differs.
+    /// The time since which the target differs.
     pub since: Option<MicroTime>,
-    /// The next step.
+    /// Headgate's next step for the target.
     pub next: Option<Next>,
 }
 
 impl Differences {
-    /// The JSON form of the engine's comparison.
+    /// Converts the engine's comparison to its JSON form.
     pub fn new(all: Vec<Comparison>, answered_by: Option<String>, times: Times) -> Self {
         let group = |one: Comparison| TargetGroup {
             name: one.group.name().to_owned(),

@@ -1,4 +1,4 @@
-//! Queries of people to the owner of the engine.
+//! Queries from people to the owner of the engine.
 
 use std::time::Duration;
 
@@ -11,41 +11,42 @@ use tokio::{
     time::timeout,
 };
 
-/// The maximum number of waiting queries. The queue is separate, so that people take no room from the webhook.
+/// The maximum number of queries in the queue. The webhook has another queue, so that queries from people do not delay
+/// the webhook.
 pub const QUEUE: usize = 16;
-/// The timeout. The owner answers between two steps, each of which takes milliseconds.
+/// The timeout of a query. The owner answers queries between two steps, each of which takes milliseconds.
 const DEADLINE: Duration = Duration::from_secs(2);
 
 /// A query to the owner of the engine, and the channel for the answer.
 #[derive(Debug)]
 pub enum Question {
-    /// What is known about a pod?
+    /// Requests the explanation of a pod.
     Pod(ObjectKey, oneshot::Sender<Explanation>),
-    /// What is known about a node and its pods?
+    /// Requests the explanation of a node and its pods.
     Node(String, oneshot::Sender<NodeExplanation>),
-    /// How do the target groups differ from what Headgate wants?
+    /// Requests a comparison of the desired with the actual targets of all target groups.
     Compare(oneshot::Sender<Vec<Comparison>>),
 }
 
-/// The sender of queries.
+/// Sends queries to the owner of the engine.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// The channel to the owner.
+    /// The channel to the owner of the engine.
     pub questions: mpsc::Sender<Question>,
 }
 
 impl Asking {
-    /// What is known about the pod. `None`: there was no answer in time.
+    /// Explains a pod. `None`: the owner did not answer in time.
     pub async fn pod(&self, pod: ObjectKey) -> Option<Explanation> {
         self.ask(|answer| Question::Pod(pod, answer)).await
     }
 
-    /// What is known about the node. `None`: there was no answer in time.
+    /// Explains a node and its pods. `None`: the owner did not answer in time.
     pub async fn node(&self, node: String) -> Option<NodeExplanation> {
         self.ask(|answer| Question::Node(node, answer)).await
     }
 
-    /// How the target groups differ from what Headgate wants. `None`: there was no answer in time.
+    /// Compares the desired with the actual targets of all target groups. `None`: the owner did not answer in time.
     pub async fn compare(&self) -> Option<Vec<Comparison>> {
         self.ask(Question::Compare).await
     }

@@ -1,4 +1,4 @@
-//! Why a pod is or is not a target: the server's part of `headgate explain`.
+//! Explains why a pod is or is not a target. This module is the server's part of `headgate explain`.
 //!
 //! ```text
 //!  headgate explain ─► /debug/explain ─► ask: a bounded queue with a deadline ─► Engine::explain, at the engine's owner
@@ -6,13 +6,13 @@
 //!                          └────────────── report, node, origin ◄────────────────────┘
 //! ```
 //!
-//! Only the leader answers, because only the leader knows what was sent to AWS. The client connects through a port that the
-//! API server forwards (`src/cli/src/explain`).
+//! Only the leader answers, because only the leader has a record of the calls to AWS. The client connects through a
+//! forwarded port (`src/cli/src/explain`).
 
 pub mod ask;
 pub mod node;
 pub mod origin;
 pub mod report;
 
-/// The path of its endpoint.
+/// The path of the explain endpoint.
 pub const PATH: &str = "/debug/explain";

@@ -1,4 +1,4 @@
-//! The JSON form of a node and its pods.
+//! The JSON form of the explanation of a node and its pods.
 
 use headgate_core::{
     explanation::NodeExplanation,
@@ -13,23 +13,23 @@ use crate::{
     runtime::times::{Times, of_wall},
 };
 
-/// All information about one node.
+/// The explanation of a node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
-    /// Its name.
+    /// The node's name.
     pub name: String,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// The node as Headgate sees it. `None`: the node is unknown, or Headgate does not watch nodes.
+    /// The watched properties of the node. `None`: the node is unknown, or Headgate does not watch nodes.
     pub node: Option<Node>,
-    /// Why the node will be removed. `None`: it remains.
+    /// The reason why the node will be removed. `None`: the node remains.
     pub goes: Option<Word>,
-    /// Since when this is known.
+    /// The time when Headgate detected that the node will be removed.
     pub since: Option<MicroTime>,
-    /// Its pods that are, should be or were targets.
+    /// The node's pods that are, should be or were targets.
     pub pods: Vec<Report>,
-    /// Its history.
+    /// The node's history.
     #[serde(default)]
     pub past: Past,
 }
@@ -38,13 +38,14 @@ pub struct NodeReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Node {
-    /// Its label `topology.kubernetes.io/zone`.
+    /// The node's label `topology.kubernetes.io/zone`.
     pub zone: Option<String>,
-    /// Whether it accepts new pods.
+    /// Whether the node accepts new pods.
     pub takes_pods: bool,
-    /// `spec.unschedulable`.
+    /// The node's `spec.unschedulable`.
     pub cordoned: bool,
-    /// Whether it has `headgate.dev/detached-at`: no load balancer sends to its pods any more.
+    /// Whether the node has the annotation `headgate.dev/detached-at`, which means that no load balancer sends to its
+    /// pods any more.
     pub detached: bool,
 }
 
@@ -60,7 +61,7 @@ impl From<NodeFacts> for Node {
 }
 
 impl NodeReport {
-    /// The JSON form of an explanation. `past_of`: returns the history of a pod.
+    /// Converts an explanation to its JSON form. `past_of` returns the history of a pod.
     pub fn new(
         explanation: NodeExplanation,
         answered_by: Option<String>,

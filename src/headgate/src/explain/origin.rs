@@ -1,4 +1,4 @@
-//! The JSON form of a Service or TargetBinding and its targets.
+//! The JSON form of the explanation of a Service or TargetBinding and its targets.
 
 use headgate_core::{
     Origin, Reason,
@@ -10,30 +10,30 @@ use serde::{Deserialize, Serialize};
 use super::report::Word;
 use crate::runtime::views::Views;
 
-/// All information about the bindings of an object.
+/// The explanation of a Service or TargetBinding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OriginReport {
-    /// `Service` or `TargetBinding`.
+    /// The kind of the object: `Service` or `TargetBinding`.
     pub kind: String,
-    /// Its namespace.
+    /// The object's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     pub name: String,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// Whether it binds anything or tries to. A Service without the annotation does not.
+    /// Whether the object binds ports or tries to. `false` for a Service without the annotation.
     pub binds: bool,
-    /// Whether the object exists, as far as Headgate knows. The bindings of a deleted Service remain in force for a
-    /// while.
+    /// Whether the object exists, according to Headgate's cache. The bindings of a deleted Service remain active for
+    /// some time.
     pub exists: bool,
-    /// The problems of its spec or annotation.
+    /// The problems of the object's spec or annotation.
     pub problems: Vec<Word>,
-    /// The bindings in force, by port and target group.
+    /// The active bindings, by port and target group.
     pub bindings: Vec<InForce>,
 }
 
-/// A binding in force.
+/// An active binding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InForce {
@@ -41,11 +41,11 @@ pub struct InForce {
     pub port: String,
     /// The ARN of the target group.
     pub target_group: String,
-    /// How many seconds terminating pods should be held.
+    /// The hold that pods of this binding should have, in seconds.
     pub hold: u32,
-    /// The problems of the binding or its target group.
+    /// The problems of the binding or the target group.
     pub troubles: Vec<Word>,
-    /// Its targets. Those that are being deregistered have a reason.
+    /// The targets of the binding. The entry of a target that is being deregistered contains the reason.
     pub targets: Vec<BoundTarget>,
 }
 
@@ -53,26 +53,28 @@ pub struct InForce {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BoundTarget {
-    /// `IP:PORT`.
+    /// The target as `IP:PORT`.
     pub target: String,
     /// The pod's namespace.
     pub namespace: String,
-    /// The pod.
+    /// The pod's name.
     pub pod: String,
-    /// Whether AWS has accepted the registration, and not the deregistration.
+    /// Whether AWS accepted the registration of the target, and has not accepted a deregistration since.
     pub registered: bool,
-    /// `TargetHealth.State`. `None`: it was not read yet, or the target is absent.
+    /// The target's `TargetHealth.State`. `None`: Headgate has not read the health yet, or the target group does not
+    /// contain the target.
     pub health: Option<String>,
-    /// `TargetHealth.Reason`, or empty.
+    /// The target's `TargetHealth.Reason`, or an empty text.
     pub health_reason: String,
-    /// `open`, `closed` or `none`; absent for a target that should be deregistered.
+    /// The state of the pod's readiness gate: `open`, `closed` or `none`. The field is absent if the target should be
+    /// deregistered.
     pub gate: Option<String>,
-    /// Why it should be deregistered.
+    /// The reason why the target should be deregistered.
     pub goes: Option<String>,
 }
 
 impl OriginReport {
-    /// The JSON form of what the views contain.
+    /// Creates the JSON form from the views.
     pub fn new(origin: &Origin, views: &Views, answered_by: Option<String>) -> Self {
         let shown = views.origins.get(origin).map(|view| view.value().clone());
         let words = |(reason, message): (Reason, String)| Word::from((reason, message));
@@ -93,7 +95,7 @@ impl OriginReport {
     }
 }
 
-/// The targets of a binding. Those that are being deregistered come last.
+/// The targets of a binding. Targets that are being deregistered come last.
 pub fn bound_targets(view: &BindingView) -> Vec<BoundTarget> {
     let state = |state: HealthState| state.as_str().to_owned();
     let there = view.targets.iter().map(|target: &TargetView| BoundTarget {

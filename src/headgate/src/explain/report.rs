@@ -1,4 +1,4 @@
-//! The JSON form of an explanation, with times instead of moments. The names of the fields are stable.
+//! The JSON form of the explanation of a pod, with times of day instead of moments. The names of the fields are stable.
 
 use headgate_core::{
     explanation::{Explanation, Gate as CoreGate, Next as CoreNext, Place, Seen, Word as CoreWord},
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::{journal::report::Past, runtime::times::Times};
 
-/// All information about one pod.
+/// The explanation of a pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// Its namespace.
+    /// The pod's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The pod's name.
     pub name: String,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// The pod as Headgate sees it. `None`: the pod is unknown.
+    /// The watched properties of the pod. `None`: the pod is unknown.
     pub pod: Option<Pod>,
-    /// The target groups in which it is or should be registered, or from which it is being deregistered.
+    /// The target groups in which the pod is or should be registered, or from which it is being deregistered.
     pub targets: Vec<Target>,
-    /// Why there are none.
+    /// The reason why `targets` is empty.
     pub nowhere: Option<Word>,
-    /// Its readiness gate.
+    /// The pod's readiness gate.
     pub gate: Option<Gate>,
-    /// How long it should be held when it terminates, and whether it is.
+    /// The hold that the pod should have, and whether the pod has this hold.
     pub hold: Option<Hold>,
-    /// Its history, as the answering replica has seen it.
+    /// The pod's history in the journal of the answering replica.
     #[serde(default)]
     pub past: Past,
 }
@@ -38,49 +38,50 @@ pub struct Report {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pod {
-    /// `metadata.uid`.
+    /// The pod's `metadata.uid`.
     pub uid: String,
-    /// `status.podIPs`.
+    /// The pod's `status.podIPs`.
     pub ips: Vec<String>,
-    /// `spec.hostNetwork`.
+    /// The pod's `spec.hostNetwork`.
     pub host_network: bool,
-    /// Whether its containers are ready, and every readiness gate except Headgate's is true.
+    /// Whether the pod's containers are ready, and whether every other readiness gate is true.
     pub ready: bool,
-    /// `living`, `terminating` (it has a `deletionTimestamp`) or `finished` (its phase is `Succeeded` or `Failed`).
+    /// `living`, `terminating` (the pod has a `deletionTimestamp`) or `finished` (the phase is `Succeeded` or
+    /// `Failed`).
     pub life: String,
 }
 
-/// A reason and a sentence.
+/// A reason and a sentence that explains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Word {
     /// The reason.
     pub reason: String,
-    /// The sentence.
+    /// The sentence that explains the reason.
     pub message: String,
 }
 
-/// A pod in a target group.
+/// The state of a pod in a target group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
     /// The ARN of the target group.
     pub target_group: String,
-    /// The binding of the pod to the group.
+    /// The binding of the pod to the target group.
     pub binding: Option<Binding>,
-    /// `IP:PORT`.
+    /// The target as `IP:PORT`.
     pub target: Option<String>,
-    /// `not a target`, `registering`, `registered`, `deregistering` or `deregistered`.
+    /// The state of the target: `not a target`, `registering`, `registered`, `deregistering` or `deregistered`.
     pub state: String,
-    /// The reason.
+    /// The reason for the state.
     #[serde(flatten)]
     pub word: Word,
-    /// Since when it has this state.
+    /// The time when the state began.
     pub since: Option<MicroTime>,
     /// The health that the load balancer reports.
     pub health: Option<Health>,
-    /// When the target group was last read.
+    /// The time of the last successful `DescribeTargetHealth` request for the target group.
     pub last_read: Option<MicroTime>,
-    /// The next step.
+    /// Headgate's next step for the target.
     pub next: Option<Next>,
     /// The problems of the binding and the target group.
     pub troubles: Vec<Word>,
@@ -89,54 +90,54 @@ pub struct Target {
 /// The binding of a pod to a target group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Binding {
-    /// `Service` or `TargetBinding`.
+    /// The kind of the object: `Service` or `TargetBinding`.
     pub kind: String,
-    /// Its name; it is in the pod's namespace.
+    /// The name of the object, which is in the pod's namespace.
     pub name: String,
-    /// Its port.
+    /// The port of the binding.
     pub port: String,
 }
 
-/// `TargetHealth`.
+/// The target's `TargetHealth` in AWS.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Health {
-    /// `State`.
+    /// The value of `State`.
     pub state: String,
-    /// `Reason`, or empty.
+    /// The value of `Reason`, or an empty text.
     pub reason: String,
 }
 
-/// The next step.
+/// Headgate's next step for the target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Next {
-    /// The API action.
+    /// The API action of the step.
     pub action: String,
-    /// The earliest time. `None`: as soon as it no longer waits.
+    /// The earliest time of the step. `None`: the step follows when the reason in `waits` no longer applies.
     pub at: Option<MicroTime>,
-    /// What it waits for.
+    /// The reason why the step waits.
     pub waits: Option<Word>,
 }
 
-/// The readiness gate.
+/// The pod's readiness gate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    /// `open`, `closed` or `none`.
+    /// The state of the readiness gate: `open`, `closed` or `none`.
     pub state: String,
-    /// The reason. For an open gate, that of its condition.
+    /// The reason for the state. If the gate is open, the reason comes from the pod's condition.
     pub word: Option<Word>,
-    /// Since when.
+    /// The time when the state began.
     pub since: Option<MicroTime>,
 }
 
-/// The hold.
+/// The pod's hold.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    /// The requested hold in seconds.
+    /// The required hold in seconds.
     pub wanted: u32,
-    /// How many seconds the load balancer may keep sending.
+    /// The number of seconds for which the load balancer may keep sending after a deregistration.
     pub bound: u32,
-    /// Whether the pod has the hold. `None`: its spec was not read.
+    /// Whether the pod has the hold. `None`: Headgate has not read the pod's spec.
     pub word: Option<Word>,
 }
 
@@ -147,7 +148,7 @@ impl From<CoreWord> for Word {
 }
 
 impl Report {
-    /// The JSON form of an explanation.
+    /// Converts an explanation to its JSON form.
     pub fn new(explanation: Explanation, answered_by: Option<String>, past: Past, times: Times) -> Self {
         let Explanation { pod, seen, places, nowhere, gate, hold } = explanation;
         Self {

@@ -1,4 +1,4 @@
-//! The arguments of `headgate certificates`.
+//! The flags of `headgate certificates`.
 
 use std::time::Duration;
 
@@ -10,28 +10,29 @@ use crate::{
     kube::{client::own_namespace, installation::LEASE},
 };
 
-// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
-/// The flags.
+// If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
+/// The flags of `headgate certificates`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Certificates {
     /// Namespace of the Secret. Default: the namespace of the pod's ServiceAccount, or `headgate` outside of a pod.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
-    /// Name of the Lease of `headgate run`. The defaults below are named after it.
+    /// Name of the Lease of `headgate run`. In the defaults below, LEASE stands for this name.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
     /// Names and addresses in the certificate, comma-separated. Default: LEASE-webhook.NAMESPACE.svc.
     #[arg(long, env = "HEADGATE_WEBHOOK_NAMES", value_delimiter = ',', value_name = "NAMES")]
     webhook_names: Vec<String>,
-    /// Secret with the certificate and the path. It must exist and can be empty. Default: LEASE-webhook-tls.
+    /// Secret with the certificate and the path. The Secret must exist and can be empty. Default: LEASE-webhook-tls.
     #[arg(long, env = "HEADGATE_WEBHOOK_SECRET", value_parser = lease_name, value_name = "NAME")]
     webhook_secret: Option<String>,
-    /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Headgate changes only its own entries. Default: LEASE.
+    /// Name of the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration. Headgate changes only its own
+    /// entries in both configurations. Default: LEASE.
     #[arg(long, env = "HEADGATE_WEBHOOK_CONFIGURATION", value_parser = lease_name, value_name = "NAME")]
     webhook_configuration: Option<String>,
-    /// Lifetime of a certificate. It is renewed after two thirds. Below 1h, two certificates overlap for less than 10
-    /// minutes, for tests only.
+    /// Lifetime of a certificate; Headgate renews it after two thirds. Use less than 1h only in tests: certificates
+    /// then overlap for under 10 minutes.
     #[arg(long, env = "HEADGATE_WEBHOOK_CERT_LIFETIME", default_value = "2160h", value_parser = lifetime, value_name = "DURATION")]
     webhook_cert_lifetime: Duration,
     #[command(flatten)]
@@ -39,7 +40,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Starts the log, and converts the arguments.
+    /// Starts logging, and converts the flags to options.
     #[must_use]
     pub fn options(self) -> Options {
         self.log.start();

@@ -1,4 +1,4 @@
-//! The arguments of `headgate daemonsets`.
+//! The flags of `headgate daemonsets`.
 
 use std::net::SocketAddr;
 
@@ -10,22 +10,23 @@ use crate::{daemonsets::run::Options, kube::installation::Serves, metrics::Level
 /// The default name of the Lease.
 const LEASE: &str = "headgate-daemonsets";
 
-// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
-/// The flags.
+// If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
+/// The flags of `headgate daemonsets`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true, mut_arg("lease_name", |arg| arg.default_value(LEASE)))]
 pub struct Daemonsets {
-    /// Namespaces to manage, comma-separated. The controller watches nodes in any case. Default: all namespaces.
+    /// Namespaces to manage, comma-separated. The controller watches nodes even if you set this flag. Default: all
+    /// namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace)]
     namespaces: Vec<String>,
-    /// Annotation keys that IngressDaemonSets may set on Nodes (annotateNodeToDetach), comma-separated. Needs
+    /// Annotation keys that IngressDaemonSets may set on Nodes (annotateNodeToDetach), comma-separated. Requires
     /// permission to patch nodes. Default: none.
     #[arg(long, env = "HEADGATE_NODE_ANNOTATIONS", value_delimiter = ',', value_parser = annotation, value_name = "KEY")]
     node_annotations: Vec<String>,
     /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Metrics to serve. `debug`: also details for developers.
+    /// Metrics to serve. `debug` adds metrics for developers.
     #[arg(
         long,
         env = "HEADGATE_METRICS",
@@ -35,8 +36,8 @@ pub struct Daemonsets {
         hide = true
     )]
     metrics: Level,
-    /// Address of the docs, such as `https://docs.example/headgate`. Each Event then ends with a link to its reason.
-    /// Default: no links.
+    /// Address of the docs, such as `https://docs.example/headgate`, for a link at the end of each Event. Default: no
+    /// links.
     #[arg(long, env = "HEADGATE_DOCS_URL", value_parser = docs_url, value_name = "URL")]
     docs_url: Option<Box<str>>,
     #[command(flatten)]
@@ -47,7 +48,7 @@ pub struct Daemonsets {
     help: All,
 }
 
-/// The rule of Kubernetes for the keys of annotations (qualified name), as far as it matters here.
+/// Checks the key of an annotation with Kubernetes' rule for qualified names, as far as Headgate needs it.
 fn annotation(text: &str) -> Result<String, String> {
     let (prefix, name) = text.split_once('/').unwrap_or(("", text));
     let is_name = (1..=63).contains(&name.len())
@@ -62,13 +63,13 @@ fn annotation(text: &str) -> Result<String, String> {
 }
 
 impl Daemonsets {
-    /// Whether only the help with all flags is asked for.
+    /// Whether the user only requests the help with all flags.
     #[must_use]
     pub const fn asks_for_help(&self) -> bool {
         self.help.all
     }
 
-    /// Starts the log, and converts the arguments.
+    /// Starts logging, and converts the flags to options.
     pub fn options(self) -> anyhow::Result<Options> {
         self.log.start();
         Ok(Options {

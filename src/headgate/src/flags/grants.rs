@@ -1,13 +1,13 @@
-//! Whether a target group needs a grant to be bound.
+//! The flag that determines whether binding a target group requires a grant.
 
 use clap::{Args, ValueEnum};
 use headgate_core::model::settings::Granting;
 
-/// The flag.
+/// The flag `--grants`.
 #[derive(Clone, Debug, Args)]
 pub struct Grants {
-    /// Whether a target group needs a TargetGroupGrant. `optional`: without one, the first namespace keeps it.
-    /// `required`: without one, no namespace can bind it.
+    /// Which namespaces may bind a target group without a TargetGroupGrant. `optional`: the first namespace that binds
+    /// the group. `required`: no namespace.
     #[arg(
         long = "grants",
         env = "HEADGATE_GRANTS",
@@ -25,7 +25,7 @@ enum When {
 }
 
 impl Grants {
-    /// The meaning for groups that no grant names.
+    /// The rule for target groups that no grant names.
     pub const fn granting(&self) -> Granting {
         match self.when {
             When::Optional => Granting::Optional,

@@ -1,4 +1,4 @@
-//! The leader election of `headgate run`.
+//! The flags of the leader election.
 
 use std::{hash::BuildHasher, path::PathBuf, time::Duration};
 
@@ -8,31 +8,33 @@ use headgate_core::leadership::lease::{Timing, TimingError};
 use super::{lease_name, namespace};
 use crate::{app::leading::Leading as Options, flags::duration, kube::installation::LEASE};
 
-/// The flags. Their defaults are what client-go's users have.
+/// The flags of the leader election. The defaults of the durations are the same as in client-go.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Leader election")]
 pub struct Leading {
-    /// Elect a leader with a Lease. Set `false` only if there is never more than one replica.
+    /// Elect a leader with a Lease. Set `false` only if at most one replica runs at any time.
     #[arg(long, env = "HEADGATE_LEADER_ELECT", default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL", hide = true)]
     leader_elect: bool,
-    /// Namespace of the Lease, the TargetLedgers and the webhook's Secret. Default: that of the pod's ServiceAccount,
-    /// or `headgate` outside of a pod.
+    /// Namespace of the Lease, the TargetLedgers and the webhook's Secret. Default: the namespace of the pod's
+    /// ServiceAccount, or `headgate` outside of a pod.
     #[arg(long, env = "HEADGATE_OWN_NAMESPACE", value_name = "NAMESPACE", value_parser = namespace)]
     own_namespace: Option<String>,
-    /// Name of the Lease; the TargetLedgers are named after it. Must be unique for each installation that shares a
-    /// namespace.
+    /// Name of the Lease; the names of the TargetLedgers are derived from it. Installations that share a namespace must
+    /// use different names.
     #[arg(long, env = "HEADGATE_LEASE_NAME", default_value = LEASE, value_parser = lease_name, value_name = "NAME")]
     lease_name: String,
-    /// A standby takes over if the Lease has not changed for this long. Whole seconds.
+    /// A standby takes over if the Lease has not changed for this long. The value must be in whole seconds.
     #[arg(long, env = "HEADGATE_LEASE_DURATION", default_value = "15s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_duration: Duration,
     /// A leader stops if it cannot renew the Lease for this long. Must be less than --lease-duration.
     #[arg(long, env = "HEADGATE_LEASE_RENEW_DEADLINE", default_value = "10s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_renew_deadline: Duration,
-    /// Interval at which the leader renews the Lease and standbys check it. At most half of --lease-renew-deadline.
+    /// Interval at which the leader renews the Lease and standbys check it. Must be at most half of
+    /// --lease-renew-deadline.
     #[arg(long, env = "HEADGATE_LEASE_RETRY_PERIOD", default_value = "2s", value_parser = duration, value_name = "DURATION", hide = true)]
     lease_retry_period: Duration,
-    /// The terminationMessagePath of the container. Headgate writes its name there, so that a standby can take over when the container has terminated.
+    /// The terminationMessagePath of the container. The replica writes its identity to this file, so that a standby can
+    /// take over after the container has terminated.
     #[arg(
         long,
         env = "HEADGATE_TERMINATION_LOG",
@@ -44,7 +46,7 @@ pub struct Leading {
 }
 
 impl Leading {
-    /// Converts the arguments.
+    /// Converts the flags to options.
     ///
     /// # Errors
     /// The durations contradict each other.
@@ -61,10 +63,10 @@ impl Leading {
     }
 }
 
-/// A name that no other replica has or had. A restarted replica has a new one.
+/// A name that no other replica has ever had. A restarted replica has a new name.
 fn identity() -> String {
     let name = ["POD_NAME", "HOSTNAME"].iter().find_map(|name| std::env::var(name).ok());
-    // The keys of a RandomState are random.
+    // Rust creates each RandomState with random keys.
     let random = std::hash::RandomState::new().hash_one(std::process::id());
     format!("{}_{random:016x}", name.as_deref().unwrap_or("headgate"))
 }

@@ -1,23 +1,23 @@
-//! The log: its level and its format.
+//! The flags that configure the log's level and format.
 
 use std::io::{IsTerminal, stderr};
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::{EnvFilter, fmt};
 
-/// Libraries that log each failure themselves, with dumps. Headgate logs the relevant part.
+/// Libraries that log each failure with a dump of its data. Headgate itself logs the relevant part of each failure.
 const LOUD: [&str; 4] = ["kube_runtime", "kube_client", "aws_config", "aws_smithy_runtime"];
-/// The valid levels.
+/// The names of the log levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// The flags.
+/// The flags for logging.
 #[derive(Clone, Debug, Args)]
 pub struct Log {
     /// Format of log lines. Default: `text` on a terminal, `json` elsewhere.
     #[arg(long, env = "HEADGATE_LOG_FORMAT", value_enum)]
     log_format: Option<Format>,
     /// Log level (error, warn, info, debug, trace), or levels by module such as `info,headgate=debug`. Libraries log
-    /// only if named.
+    /// only if the filter names them.
     #[arg(long, env = "HEADGATE_LOG", default_value = "info", value_name = "FILTER", value_parser = filter)]
     log: String,
 }
@@ -29,14 +29,14 @@ enum Format {
 }
 
 impl Log {
-    /// Starts the log.
+    /// Starts logging.
     pub fn start(&self) {
         let text = match self.log_format {
             Some(format) => matches!(format, Format::Text),
             None => stderr().is_terminal(),
         };
         let filter = EnvFilter::new(with_quiet_libraries(&self.log));
-        // Without the name of the module, which would be a second field called `target`.
+        // The lines omit the name of the module, which would be a second field called `target`.
         let lines = fmt().with_writer(stderr).with_env_filter(filter).with_target(false);
         if text {
             lines.with_ansi(stderr().is_terminal()).init();
@@ -46,8 +46,8 @@ impl Log {
     }
 }
 
-/// Checks a filter. A single word must be a level: a library would read any other word as the name of a module, and log
-/// nothing else.
+/// Checks a log filter. A single word must be a level. The library would treat any other word as the name of a module,
+/// and drop all other lines.
 fn filter(text: &str) -> Result<String, String> {
     let expected = "set error, warn, info, debug or trace, or e.g. info,headgate=debug";
     for part in text.split(',').map(str::trim) {

@@ -1,4 +1,4 @@
-//! The flags of the servers, and parsers that other commands share.
+//! The flags of the servers, and parsers that other commands also use.
 
 mod certificates;
 mod daemonsets;
@@ -18,17 +18,17 @@ pub use self::{certificates::Certificates, daemonsets::Daemonsets, pace::duratio
 use self::{grants::Grants, leading::Leading, log::Log, pace::Pace, signals::Signals, webhook::Webhook};
 use crate::{app::run::Options, journal::keeper, kube::installation::Serves, metrics::Level};
 
-// If arguments come from several places, such as a chart's `extraArgs`, the last one applies.
+// If an argument occurs several times, for example because of a chart's `extraArgs`, the last value applies.
 /// The flags of `headgate run`.
 #[derive(Debug, Args)]
 #[command(args_override_self = true)]
 pub struct Run {
-    /// Namespaces to manage, comma-separated. Needs Roles in them and a ClusterRole that reads grants. Default: all
-    /// namespaces.
+    /// Namespaces to manage, comma-separated. Requires a Role in each namespace, and a ClusterRole that reads grants.
+    /// Default: all namespaces.
     #[arg(long, env = "HEADGATE_NAMESPACES", value_delimiter = ',', value_parser = namespace, conflicts_with = "namespace_selector")]
     namespaces: Vec<String>,
-    /// Manage only namespaces whose labels match this selector, for example `headgate.dev/serve=true`. Needs the
-    /// ClusterRole.
+    /// Manage only namespaces whose labels match this selector, for example `headgate.dev/serve=true`. Requires
+    /// Headgate's ClusterRole.
     #[arg(long, env = "HEADGATE_NAMESPACE_SELECTOR", value_name = "SELECTOR")]
     namespace_selector: Option<String>,
     #[command(flatten)]
@@ -36,8 +36,8 @@ pub struct Run {
     /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Address for /debug/, the page of `headgate ui` and the commands. Keep it on loopback, which `kubectl
-    /// port-forward` reaches and other pods do not.
+    /// Address of /debug/, which serves the `headgate ui` page and the data for CLI commands. Use a loopback address:
+    /// `kubectl port-forward` reaches it, and other pods do not.
     #[arg(
         long,
         env = "HEADGATE_DEBUG_ADDRESS",
@@ -46,13 +46,15 @@ pub struct Run {
         hide = true
     )]
     debug_address: SocketAddr,
-    /// Show IngressDaemonSets in `headgate status` and on the page. Needs permission to list and watch them.
+    /// Show IngressDaemonSets in `headgate status` and `headgate ui`. Requires permission to list and watch
+    /// IngressDaemonSets.
     #[arg(long, env = "HEADGATE_SHOW_DAEMONSETS", hide = true)]
     show_daemonsets: bool,
-    /// Number of changes of targets, pods and nodes that the journal keeps, about 0.5 KiB each. 0: no journal.
+    /// Maximum number of journal entries; each takes about 0.5 KiB. An entry records a change of a target, pod or node.
+    /// 0: no journal.
     #[arg(long, env = "HEADGATE_JOURNAL_ENTRIES", default_value_t = keeper::MOST, value_name = "NUMBER", hide = true)]
     journal_entries: usize,
-    /// Metrics to serve. `debug`: also details for developers.
+    /// Metrics to serve. `debug` adds metrics for developers.
     #[arg(
         long,
         env = "HEADGATE_METRICS",
@@ -62,8 +64,8 @@ pub struct Run {
         hide = true
     )]
     metrics: Level,
-    /// Address of the docs, such as `https://docs.example/headgate`. Each Event then ends with a link to its reason.
-    /// Default: no links.
+    /// Address of the docs, such as `https://docs.example/headgate`, for a link at the end of each Event. Default: no
+    /// links.
     #[arg(long, env = "HEADGATE_DOCS_URL", value_parser = docs_url, value_name = "URL")]
     docs_url: Option<Box<str>>,
     #[command(flatten)]
@@ -80,22 +82,22 @@ pub struct Run {
     help: All,
 }
 
-/// The help with all flags.
+/// The flag that prints the help with all flags.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct All {
-    /// Print help with all flags, including those for special cases.
+    /// Print help with all flags, including flags for special cases.
     #[arg(long = "help-all")]
     all: bool,
 }
 
 impl Run {
-    /// Whether only the help with all flags is asked for.
+    /// Whether the user only requests the help with all flags.
     #[must_use]
     pub const fn asks_for_help(&self) -> bool {
         self.help.all
     }
 
-    /// Starts the log, and converts the arguments.
+    /// Starts logging, and converts the flags to options.
     ///
     /// # Errors
     /// The durations of the Lease contradict each other.
@@ -120,7 +122,7 @@ impl Run {
     }
 }
 
-/// The address of a site, without its final slash. Empty: none.
+/// Checks a URL, and removes the slash at the end. An empty URL disables links.
 fn docs_url(text: &str) -> Result<Box<str>, String> {
     let is_url = text.starts_with("https://") || text.starts_with("http://");
     let is_shown = text.chars().all(|c| c.is_ascii_graphic()) && text.len() <= 500;
@@ -131,7 +133,7 @@ fn docs_url(text: &str) -> Result<Box<str>, String> {
     }
 }
 
-/// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
+/// Checks the name of a namespace with Kubernetes' rule (RFC 1123 label).
 pub fn namespace(text: &str) -> Result<String, String> {
     let good = (1..=63).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
@@ -144,12 +146,12 @@ pub fn namespace(text: &str) -> Result<String, String> {
     }
 }
 
-/// The rule of Kubernetes for the names of most objects (RFC 1123 subdomain).
+/// Checks a name with Kubernetes' rule for most objects (RFC 1123 subdomain).
 pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|label| namespace(label).is_ok())
 }
 
-/// The rule for the name of a Lease. It leaves room for the prefix of the names of ledgers.
+/// Checks the name of a Lease. The limit leaves room for the prefix of TargetLedger names.
 pub fn lease_name(text: &str) -> Result<String, String> {
     let good = text.len() <= 190 && is_subdomain(text);
     if good {

@@ -1,4 +1,4 @@
-//! The rates and timeouts of `headgate run`.
+//! The flags for rates and timeouts of `headgate run`.
 
 use std::time::Duration;
 
@@ -14,60 +14,61 @@ use headgate_core::{
 };
 use jiff::SignedDuration;
 
-/// The flags. Their defaults are the engine's own.
+/// The flags for rates and timeouts. The defaults are the same as in the engine's settings.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "AWS and timing")]
 pub struct Pace {
-    /// Maximum RegisterTargets and DeregisterTargets calls per second; bursts are 5 times as large. Lower it if other
-    /// programs of the account call them too.
+    /// Maximum RegisterTargets and DeregisterTargets calls per second; bursts are 5 times as large. Lower the rate if
+    /// other programs of the account make such calls.
     #[arg(long, env = "HEADGATE_AWS_CHANGE_RATE", default_value_t = limits().changes.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_change_rate: f64,
-    /// Maximum Describe calls per second; bursts are 4 times as large. Reads of target groups use at most half of them.
+    /// Maximum Describe calls per second; bursts are 4 times as large. Reads of target groups use at most half of this
+    /// rate.
     #[arg(long, env = "HEADGATE_AWS_READ_RATE", default_value_t = limits().reads.per_second, value_parser = rate, value_name = "PER_SECOND")]
     aws_read_rate: f64,
-    /// Interval between reads of a target group in which nothing changes. Longer if there are more than 750 target
-    /// groups.
+    /// Interval between reads of an unchanged target group. Headgate uses a longer interval if there are more than 750
+    /// target groups.
     #[arg(long, env = "HEADGATE_READ_INTERVAL", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION", hide = true)]
     read_interval: Duration,
     /// How long a pod must be unready before Headgate deregisters it, for Services with `headgate.dev/when-not-ready:
     /// deregister`.
     #[arg(long, env = "HEADGATE_NOT_READY_FOR", default_value = "10s", value_parser = duration, value_name = "DURATION", hide = true)]
     not_ready_for: Duration,
-    /// How long a deleted Service keeps its targets, in case it is created again.
+    /// How long the targets of a deleted Service remain registered, in case the Service is created again.
     #[arg(long, env = "HEADGATE_SERVICE_GRACE", default_value = "60s", value_parser = duration, value_name = "DURATION", hide = true)]
     service_grace: Duration,
-    /// If a change replaces all targets: how long to keep old ones after the last new one became healthy. 0s:
-    /// deregister them immediately.
+    /// If a change replaces all targets: how long to keep old targets after the last new target became healthy. 0s:
+    /// deregister old targets immediately.
     #[arg(long, env = "HEADGATE_REPLACEMENT_GRACE", default_value = "5m", value_parser = duration, value_name = "DURATION")]
     replacement_grace: Duration,
-    /// Open the gate of a new pod (HealthUnread) if AWS registered it but its health was unreadable for this long, 1m
-    /// to 1h. 0s: never.
+    /// Open a new pod's gate (HealthUnread) if the health of the registered pod was unreadable for this long, 1m to 1h.
+    /// 0s: never.
     #[arg(long, env = "HEADGATE_GATE_PATIENCE", default_value = "0s", value_parser = gate_patience, value_name = "DURATION")]
     gate_patience: Duration,
-    /// Report a target that was never healthy this long after its registration (NeverHealthy).
+    /// Report a target (NeverHealthy) that has not become healthy this long after its registration..
     #[arg(long, env = "HEADGATE_NEVER_HEALTHY_AFTER", default_value = "5m", value_parser = duration, value_name = "DURATION", hide = true)]
     never_healthy_after: Duration,
-    /// Propagation delay of an ALB: how long it keeps sending after DeregisterTargets. A pod that stops sooner is
-    /// reported (HoldTooShort).
+    /// Propagation delay of an ALB: how long the ALB keeps sending requests after DeregisterTargets. Headgate reports
+    /// HoldTooShort for a pod that stops sooner..
     #[arg(long, env = "HEADGATE_ALB_PROPAGATION_BOUND", default_value = "20s", value_parser = duration, value_name = "DURATION")]
     alb_propagation_bound: Duration,
-    /// Propagation delay of an NLB: how long it keeps sending after DeregisterTargets. A pod that stops sooner is
-    /// reported (HoldTooShort).
+    /// Propagation delay of an NLB: how long the NLB keeps sending requests after DeregisterTargets. Headgate reports
+    /// HoldTooShort for a pod that stops sooner..
     #[arg(long, env = "HEADGATE_NLB_PROPAGATION_BOUND", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     nlb_propagation_bound: Duration,
-    /// Maximum time that an eviction waits for AWS, PodDisruptionBudgets or the zone guard. It waits three times as
-    /// long for a leader's decision.
+    /// Maximum wait of an eviction for AWS, PodDisruptionBudgets or the zone guard. The maximum wait for a leader's
+    /// decision is three times as long.
     #[arg(long, env = "HEADGATE_EVICTION_PATIENCE", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION")]
     eviction_patience: Duration,
-    /// Register an evicted pod again if no client has requested its eviction for this long, unless its node is cordoned
-    /// or will be removed.
+    /// Register a pod again if no client has requested the pod's eviction for this long, unless its node is cordoned or
+    /// will be removed.
     #[arg(long, env = "HEADGATE_EVICTION_GIVEN_UP_AFTER", default_value = "60s", value_parser = at_least_a_second, value_name = "DURATION", hide = true)]
     eviction_given_up_after: Duration,
-    /// How long registrations of a busy target group wait for others, to share a call; at most 5 times this. The first
-    /// is immediate.
+    /// Quiet time before registrations of a busy target group share a call; total wait: at most 5 times this. The first
+    /// registration is immediate.
     #[arg(long, env = "HEADGATE_ADD_WINDOW", default_value = "50ms", value_parser = duration, value_name = "DURATION", hide = true)]
     add_window: Duration,
-    /// Write nothing to AWS. Report in the log, in Events and in metrics what Headgate would do.
+    /// Write nothing to AWS. Report the intended changes in logs, Events and metrics instead.
     #[arg(long, env = "HEADGATE_READ_ONLY")]
     read_only: bool,
 }
@@ -76,13 +77,13 @@ fn limits() -> Limits {
     Limits::default()
 }
 
-/// This rate, with the burst of AWS's limit in proportion.
+/// A limit with this rate, and with a burst in the same proportion as in AWS's limit.
 fn scaled(aws: Limit, per_second: f64) -> Limit {
     Limit { per_second, burst: (per_second * aws.burst / aws.per_second).max(1.0) }
 }
 
 impl Pace {
-    /// The engine's settings from these flags.
+    /// Converts the flags to the engine's settings.
     pub fn settings(&self) -> Settings {
         Settings {
             limits: Limits {
@@ -112,10 +113,10 @@ fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "set calls per second: a number from 0.01 to 10000, e.g. 4 or 0.5".to_owned())
 }
 
-/// Reads a duration such as `90s` or `5m`.
+/// Parses a duration such as `90s` or `5m`.
 ///
 /// # Errors
-/// What to write instead.
+/// The error states what to write instead.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let read = text.parse::<SignedDuration>().ok().and_then(|read| Duration::try_from(read).ok());
     read.ok_or_else(|| "set a duration with its unit, e.g. 250ms, 10s or 1m30s".to_owned())
@@ -129,8 +130,8 @@ fn at_least_a_second(text: &str) -> Result<Duration, String> {
     Ok(read)
 }
 
-/// A read takes up to 8 s, and its next attempt begins at most 10 s later. Therefore at least three have failed by
-/// then.
+/// A `DescribeTargetHealth` request takes up to 8 s, and the next attempt begins at most 10 s later. Therefore, at
+/// least three requests have failed after this time.
 const SHORTEST_GATE_PATIENCE: Duration = Duration::from_mins(1);
 const LONGEST_GATE_PATIENCE: Duration = Duration::from_hours(1);
 

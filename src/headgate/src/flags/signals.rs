@@ -1,4 +1,4 @@
-//! The signs of nodes that will be removed, for `headgate run`.
+//! The flags that define the signs of nodes that will be removed.
 
 use std::collections::BTreeSet;
 
@@ -8,19 +8,20 @@ use headgate_core::model::{
     signal::{Cordon, DISRUPTED, DYING},
 };
 
-/// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not give.
+/// The flags. Their defaults are the engine's own. They need the right to list and watch nodes, which Roles do not
+/// give.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Nodes")]
 pub struct Signals {
-    /// Taint keys of nodes that will fail soon, comma-separated. Headgate deregisters their pods immediately.
+    /// Taint keys of nodes that will fail soon, comma-separated. Headgate deregisters pods on these nodes immediately.
     #[arg(long, env = "HEADGATE_DYING_NODE_TAINTS", default_value_t = DYING.join(","), value_parser = keys, value_name = "TAINTS", hide = true)]
     dying_node_taints: String,
-    /// Taint keys of nodes that will be drained, comma-separated. Headgate deregisters their pods without a hold
-    /// early.
+    /// Taint keys of nodes that will be drained, comma-separated. Headgate deregisters pods on these nodes early if the
+    /// pods have no hold.
     #[arg(long, env = "HEADGATE_DISRUPTED_NODE_TAINTS", default_value_t = DISRUPTED.join(","), value_parser = keys, value_name = "TAINTS", hide = true)]
     disrupted_node_taints: String,
-    /// Pods to deregister early from a cordoned node. `unevictable`: those that drain tools skip. `all` (or no
-    /// value): also pods without a hold. `none`.
+    /// Pods to deregister early from a cordoned node. `unevictable`: pods that drain tools skip. `all` (or no value):
+    /// also pods without a hold. `none`: no pods.
     #[arg(long, env = "HEADGATE_LEAVE_CORDONED_NODES", default_value = Cordon::Unevictable.as_str(), default_missing_value = Cordon::All.as_str(), num_args = 0..=1, require_equals = true, value_parser = cordon, value_name = "WHOSE")]
     leave_cordoned_nodes: Cordon,
 }
@@ -29,7 +30,7 @@ fn each(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|key| !key.is_empty())
 }
 
-/// Whether a text has the form of a label key.
+/// Whether a text is a valid label key.
 fn is_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').unwrap_or(("", key));
     let prefix_is_good = !key.starts_with('/') && (prefix.is_empty() || super::is_subdomain(prefix));
@@ -59,7 +60,7 @@ fn cordon(text: &str) -> Result<Cordon, String> {
 }
 
 impl Signals {
-    /// The signs for the engine.
+    /// Converts the flags to the engine's signs.
     pub fn signs(&self) -> Signs {
         let read = |text: &str| each(text).map(Into::into).collect::<BTreeSet<_>>();
         Signs {

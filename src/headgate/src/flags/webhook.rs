@@ -1,4 +1,4 @@
-//! The options of the webhooks of `headgate run`.
+//! The flags of the webhooks of `headgate run`.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -10,15 +10,15 @@ use crate::{
     webhook::{Options, giving},
 };
 
-/// The flags.
+/// The flags of the webhooks.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Webhook")]
 pub struct Webhook {
-    /// Address for the webhooks for new pods and evictions, for example `[::]:9443`. Default: no webhook.
+    /// Address of the webhooks for new pods and evictions, for example `[::]:9443`. Default: no webhook.
     #[arg(long = "webhook-address", env = "HEADGATE_WEBHOOK_ADDRESS", value_name = "IP:PORT")]
     address: Option<SocketAddr>,
-    /// Folder with tls.crt, tls.key and path, the mounted Secret of `headgate certificates`. Read again on changes.
-    /// Without `path`, the webhooks are at /headgate.
+    /// Folder with the mounted Secret of `headgate certificates` (tls.crt, tls.key and path). Headgate reloads changed
+    /// files. Without the file `path`, the webhooks are at /headgate.
     #[arg(
         long = "webhook-cert-dir",
         env = "HEADGATE_WEBHOOK_CERT_DIR",
@@ -27,12 +27,12 @@ pub struct Webhook {
         hide = true
     )]
     cert_dir: PathBuf,
-    /// Grace period for liveness and startup probes that restart a held container, 1s to 1h. A probe's own value has
-    /// priority.
+    /// Grace period for liveness and startup probes that restart a held container, 1s to 1h. The grace period in the
+    /// probe itself has priority.
     #[arg(long, env = "HEADGATE_PROBE_GRACE", default_value = "5s", value_parser = probe_grace, value_name = "DURATION", hide = true)]
     probe_grace: u32,
-    /// Longest terminationGracePeriodSeconds that Headgate sets for a hold, 1s to 24h. `headgate.dev/max-grace` has
-    /// priority. Default: no limit.
+    /// Longest terminationGracePeriodSeconds that Headgate sets for a hold, 1s to 24h. The annotation
+    /// `headgate.dev/max-grace` has priority. Default: no limit.
     #[arg(long, env = "HEADGATE_MAX_GRACE", value_parser = max_grace, value_name = "DURATION")]
     max_grace: Option<u32>,
     /// Image with headgate-hold, which wraps preStop hooks in containers without a shell (`headgate.dev/own-prestop:
@@ -49,7 +49,7 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Converts the arguments.
+    /// Converts the flags to options.
     pub fn options(self) -> Option<Options> {
         let image = Some(self.hold_image).filter(|image| !image.is_empty()).map(Into::into);
         let giving = giving::Options { probe_grace: self.probe_grace, max_grace: self.max_grace, image };
@@ -57,7 +57,7 @@ impl Webhook {
     }
 }
 
-/// Checks an image name, which may be empty. The API server checks the details.
+/// Checks the name of an image, which may be empty. The API server checks the remaining rules.
 fn image(text: &str) -> Result<String, String> {
     if text.chars().any(|c| c.is_whitespace() || c.is_control()) || text.len() > 512 {
         return Err("set the name of an image, such as registry.example/headgate:0.1.0".to_owned());

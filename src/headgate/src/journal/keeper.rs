@@ -1,4 +1,4 @@
-//! The task that keeps the journal, and its readers.
+//! The task that writes the journal, and its readers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::runtime::{clock::Clock, times::Times};
 
-/// The default number of entries, which is enough for about 3,000 pods. Measured: 2.9 MiB for 6,576 of them
+/// The default maximum number of entries, which suffices for about 3,000 pods. Measured: 6,576 entries use 2.9 MiB
 /// (`make bench ONLY=looked`).
 pub const MOST: usize = 32_768;
 /// The maximum number of entries about one pod or node in an answer.
@@ -23,19 +23,19 @@ const OF_ONE: usize = 200;
 /// The maximum number of entries in an answer.
 pub const IN_ONE_ANSWER: usize = 1000;
 
-/// The writing side. It never waits.
+/// Sends changes to the journal. Recording never waits.
 #[derive(Clone, Debug)]
 pub struct Recorder(mpsc::UnboundedSender<(Transition, Moment)>);
 
 impl Recorder {
     /// Records a change.
     pub fn record(&self, what: Transition, at: Moment) {
-        // If the keeper has ended, the program is ending.
+        // If the receiving task has ended, the program is stopping.
         let _ = self.0.send((what, at));
     }
 }
 
-/// The reading side.
+/// Lets tasks read the journal.
 #[derive(Clone, Debug)]
 pub struct Kept {
     journal: Arc<Mutex<Journal>>,
@@ -44,8 +44,8 @@ pub struct Kept {
     clock: Clock,
 }
 
-/// A journal for this many entries that begins now. Returns its writer, its reader, and the task that keeps it until
-/// the writer is dropped.
+/// Creates an empty journal with a maximum number of entries. Returns the journal's writer, its reader, and the task
+/// that stores entries until the writer is dropped.
 pub fn journal(clock: Clock, most: usize) -> (Recorder, Kept, impl Future<Output = ()>) {
     let (sender, mut records) = mpsc::unbounded_channel();
     let id = Timestamp::now().as_microsecond().to_string();
@@ -60,12 +60,12 @@ pub fn journal(clock: Clock, most: usize) -> (Recorder, Kept, impl Future<Output
 }
 
 impl Kept {
-    /// The lock is only held while an answer is copied. The engine's owner never waits for it.
+    /// Readers hold the lock only while they copy an answer. The engine's owner never waits for the lock.
     fn journal(&self) -> MutexGuard<'_, Journal> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the journal began, as a text that identifies this replica's journal.
+    /// The journal's start time, as text that identifies this replica's journal.
     pub fn began(&self) -> String {
         self.id.clone()
     }
@@ -80,7 +80,8 @@ impl Kept {
         self.past(|journal| journal.of_node(node, OF_ONE))
     }
 
-    /// The last entries. With a number, the first entries after it, for clients that continue to read.
+    /// Returns the latest entries, or the first entries after the number `after`. Clients use the number to continue
+    /// where they stopped.
     pub fn entries(&self, namespace: Option<&str>, after: Option<u64>, most: usize) -> Past {
         let most = most.min(IN_ONE_ANSWER);
         self.past(|journal| match after {

@@ -1,4 +1,4 @@
-//! The JSON form of the history. The names of the fields and the kinds of changes are stable.
+//! The JSON form of the history. The names of fields and kinds are stable.
 
 use headgate_core::{
     Cause, Reason,
@@ -14,66 +14,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::runtime::times::Times;
 
-/// Entries of a replica's journal, and since when it can know about changes.
+/// Entries of a replica's journal, and the times from which the journal contains changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Past {
-    /// When the replica started. It knows nothing about the time before.
+    /// The time when the replica started. The journal contains no earlier changes.
     pub since: Option<MicroTime>,
-    /// When the replica became the leader. Before that, it did not know AWS's answers. `None`: it does not lead.
+    /// The time when the replica became the leader. The journal contains no answers from AWS before this time. `None`:
+    /// the replica is not the leader.
     pub leads_since: Option<MicroTime>,
-    /// How many entries were dropped to make room for later ones.
+    /// The number of entries that were dropped to make room for later ones.
     pub forgotten: u64,
     /// The entries, oldest first.
     pub entries: Vec<Entry>,
-    /// What this replica cannot know of that time, as a sentence.
+    /// A sentence that states which changes the journal cannot contain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gap: Option<String>,
 }
 
-/// A change.
+/// A change in the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entry {
     /// The number of the entry, counted from 1 since the replica started.
     pub number: u64,
-    /// When the replica learned of it.
+    /// The time when the replica learned of the change.
     pub at: MicroTime,
     /// The kind of the change, one of [`WORDS`].
     pub what: String,
     /// The kind of the object: `Pod`, `Node`, `Service`, `TargetBinding`, `TargetGroupGrant`, or `Headgate`.
     pub kind: String,
-    /// Its namespace.
+    /// The object's namespace, if it has one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Its name.
+    /// The object's name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// `metadata.uid`.
+    /// The object's `metadata.uid`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// The ARN of the target group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_group: Option<String>,
-    /// `IP:PORT`.
+    /// The target as `IP:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// For `health`, the earlier state. `None`: the target was absent.
+    /// For `health`, the previous state. `None`: the target group did not contain the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// For `health` and `gate`, the new state. `None`: the target is absent.
+    /// For `health` and `gate`, the new state. `None`: the target group no longer contains the target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub now: Option<String>,
-    /// The reason. For `health`, that of AWS.
+    /// The reason for the change. For `health`, the reason is AWS's reason code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// For `said`, the sentence.
+    /// For `said`, the reported sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What happened, as a sentence without the name of the object.
     #[serde(default)]
     pub text: String,
-    /// Whether it is a problem: AWS rejected a call, a target became unhealthy, or a Warning was emitted.
+    /// Whether the change is a problem: AWS rejected a call, a target became unhealthy, or Headgate emitted a Warning.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub problem: bool,
 }
@@ -130,7 +131,7 @@ pub fn entry(entry: CoreEntry, times: Times) -> Entry {
     Entry { number, at: times.time(at), problem, ..told }
 }
 
-/// Whether it is shown if only problems are requested.
+/// Whether the page shows the change if only problems are requested.
 fn is_problem(what: &Transition) -> bool {
     match what {
         Transition::Target(.., TargetStep::NotRegistered(_) | TargetStep::NotDeregistered(_)) => true,
@@ -142,7 +143,7 @@ fn is_problem(what: &Transition) -> bool {
     }
 }
 
-/// An entry about this object, without details.
+/// Creates an entry about an object, without details.
 fn about(kind: &str, namespace: &str, name: &str, uid: &str) -> Entry {
     Entry {
         number: 0,

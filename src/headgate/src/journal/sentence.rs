@@ -1,15 +1,15 @@
-//! Entries of the journal as sentences. `headgate explain` and the page print them as they are.
+//! Formats entries of the journal as sentences. `headgate explain` and the page print the sentences unchanged.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::report::{Entry, Past};
 
-/// The entry with its sentence.
+/// Adds the sentence to an entry.
 pub fn with_text(entry: Entry) -> Entry {
     Entry { text: sentence(&entry), ..entry }
 }
 
-/// What happened, without the name of the object.
+/// The sentence that describes a change, without the name of the object.
 fn sentence(entry: &Entry) -> String {
     let target = entry.target_group.as_ref().zip(entry.target.as_ref());
     let place = target.map(|(group, target)| format!("{} {target}: ", name(group))).unwrap_or_default();
@@ -43,7 +43,8 @@ fn sentence(entry: &Entry) -> String {
     place + &text
 }
 
-/// What the replica cannot know, if it became the leader after the history began.
+/// A sentence about the changes that the journal cannot contain, if the replica became the leader after the history
+/// began.
 pub fn gap(past: &Past) -> Option<String> {
     let (since, leads) = (past.since.as_ref()?, past.leads_since.as_ref()?);
     let begins = past.entries.first().map_or(since, |first| &first.at);
@@ -56,7 +57,7 @@ pub fn clock(time: &MicroTime) -> String {
     time.0.strftime("%H:%M:%S%.3fZ").to_string()
 }
 
-/// The name in the ARN of a target group.
+/// The target group's name, extracted from its ARN.
 fn name(arn: &str) -> &str {
     arn.split('/').nth(1).unwrap_or(arn)
 }

@@ -1,13 +1,14 @@
-//! The TargetBindings that users see: those generated from annotations, the status of all, and the finalizer of those
-//! that users wrote.
+//! Reconciles TargetBindings: generates TargetBindings from annotations, writes every status, and sets the finalizer of
+//! user-created TargetBindings.
 //!
-//! An ordinary reconciler next to the engine. Once per second it compares the views with the objects of its watch, and
-//! writes the differences, a few objects at a time. It decides nothing about targets, and nothing waits for it. It logs
-//! and retries failures. Only the leader writes.
+//! The reconciler runs next to the engine. Once per second, the reconciler compares the views with the watched
+//! TargetBindings, and writes a few differences at a time. The reconciler makes no decisions about targets, and no
+//! other part waits for the reconciler. The reconciler logs and retries failures. Only the leader writes
+//! TargetBindings.
 //!
-//! With `--namespace-selector` it sees the TargetBindings of all namespaces. Those in other namespaces may belong to
-//! another installation, so it does not change them. When a namespace is no longer selected, it removes its finalizers
-//! there, once.
+//! With `--namespace-selector`, the reconciler watches the TargetBindings of all namespaces. TargetBindings in other
+//! namespaces may belong to another installation, so the reconciler does not change them. When a namespace is no longer
+//! selected, the reconciler removes its finalizers from the TargetBindings in that namespace, once.
 
 mod writes;
 
@@ -55,73 +56,75 @@ use crate::{
     },
 };
 
-/// How often it compares.
+/// The interval between comparisons.
 const PERIOD: Duration = Duration::from_secs(1);
 /// The maximum number of writes per comparison, for all TargetBindings together.
 const BUDGET: usize = 10;
 /// The minimum time between two writes of one status.
 const STATUS_PERIOD: Duration = Duration::from_secs(5);
-/// If only the time of the last read has changed, the status is written this often.
+/// The interval between two writes of a status in which only the time of the last `DescribeTargetHealth` response
+/// changed.
 const READ_PERIOD: Duration = Duration::from_secs(60);
-/// A write that was rejected because of the object's content is retried after this time. Until then it delays no other.
+/// A write that the API server rejected because of the object's content is retried after this time. The rejected write
+/// does not delay other writes.
 const REFUSED: Duration = Duration::from_secs(60);
-/// A generated TargetBinding without a binding in force, although its Service has the annotation, is deleted after this
-/// time. At a start, target groups are still being looked up.
+/// The time before Headgate deletes a generated TargetBinding that has no active binding, although its Service has the
+/// annotation. The delay is necessary because Headgate looks up target groups after it starts.
 const GRACE: Duration = Duration::from_secs(30);
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How long it removes finalizers from TargetBindings of a namespace that is no longer selected. This is longer than
-/// [`GRACE`] and the takeover by another replica.
+/// How long Headgate removes finalizers from TargetBindings of a namespace that is no longer selected. The time is
+/// longer than [`GRACE`] and the takeover by another replica.
 const PARTING: Duration = Duration::from_secs(60);
-/// In a namespace that is not selected, the finalizer of a deleted TargetBinding is removed after this time. No other
-/// Headgate manages it, and nothing else would remove it.
+/// If the namespace is not selected, Headgate removes the finalizer of a deleted TargetBinding after this time. After
+/// this time, no other installation manages the TargetBinding, so no other program would remove the finalizer.
 const NOBODYS: SignedDuration = SignedDuration::from_mins(10);
 
 /// The data that the reconciler needs.
 pub struct Bindings<L> {
     /// The API server.
     pub client: Client,
-    /// The namespaces of TargetBindings.
+    /// The cluster or the namespaces that are watched.
     pub scopes: Vec<Scope>,
-    /// Whether it manages only those in selected namespaces.
+    /// Whether the reconciler manages only TargetBindings in selected namespaces.
     pub namespaces_are_selected: bool,
     /// The engine's views.
     pub views: Arc<Views>,
-    /// Whether the engine has listed everything.
+    /// Whether the engine's initial sync is complete.
     pub pulse: Arc<Pulse>,
     /// The time.
     pub clock: Clock,
-    /// Whether this replica leads now.
+    /// Whether this replica is the leader now.
     pub leads: L,
 }
 
-/// The owner of a TargetBinding.
+/// The installation that is responsible for a TargetBinding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Care {
-    /// This installation.
+    /// This installation is responsible.
     Own,
-    /// This installation, until the namespace was no longer selected.
+    /// This installation was responsible until the namespace was no longer selected.
     Parting,
-    /// Another installation, or none.
+    /// Another installation is responsible, or no installation is.
     Others,
 }
 
-/// What was written and seen before.
+/// The reconciler's earlier writes and observations.
 #[derive(Debug, Default)]
 struct Memory {
     written: HashMap<ObjectKey, Instant>,
     unwanted: HashMap<ObjectKey, Instant>,
-    /// Objects that the API server rejects because of their content, and since when.
+    /// Objects that the API server rejects because of their content, with the time of the rejection.
     refused: HashMap<ObjectKey, Instant>,
-    /// Objects in namespaces that are no longer selected, whose finalizers were removed.
+    /// Objects in deselected namespaces from which the reconciler removed its finalizer.
     parted: HashSet<ObjectKey>,
     outage: Outage,
 }
 
 impl<L: Fn() -> bool> Bindings<L> {
-    /// Never returns.
+    /// Runs the reconciler and never returns.
     ///
     /// # Errors
-    /// A watch has ended, which should not happen.
+    /// A watch has ended unexpectedly.
     pub async fn keep(self) -> Result<(), String> {
         let mut readers = Vec::new();
         let mut watches = Vec::new();
@@ -151,7 +154,7 @@ impl<L: Fn() -> bool> Bindings<L> {
                             Memory { outage: memory.outage, parted: memory.parted, ..Memory::default() };
                         continue;
                     }
-                    // Before everything was listed, a missing object may exist.
+                    // Before the initial list is complete, an object that is missing in the cache may exist.
                     if !readers.iter().all(|reader| reader.wait_until_ready().now_or_never().is_some()) {
                         continue;
                     }
@@ -163,7 +166,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
     }
 
-    /// The writes that are due, most urgent first.
+    /// Returns the writes that are due, most urgent first.
     fn due(&self, there: &BTreeMap<ObjectKey, Arc<TargetBinding>>, memory: &mut Memory) -> Vec<Write> {
         let mut writes = Vec::new();
         let mut made = BTreeSet::new();
@@ -178,7 +181,8 @@ impl<L: Fn() -> bool> Bindings<L> {
             let wanted = status::made(&view.key, &origin.uid);
             let key = ObjectKey::new(service.namespace.clone(), wanted.name_any());
             match there.get(&key) {
-                // Kubernetes deletes the objects of a deleted Service, and would delete them again.
+                // Kubernetes garbage-collects the TargetBindings of a deleted Service, so Headgate does not create them
+                // again.
                 _ if !origin.exists => {}
                 Some(object) if status::is_as_made(object, &wanted) => {}
                 Some(object) if object.meta().deletion_timestamp.is_some() => {}
@@ -227,14 +231,14 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
         memory.written.retain(|key, _| there.contains_key(key));
         self.views.released.retain(|key, _| there.contains_key(key));
-        // The object with the oldest status comes first, so that none waits forever.
+        // The object with the oldest status comes first, so that no status waits forever.
         statuses.sort_by_key(|(written, _, _)| *written);
         writes
             .extend(statuses.into_iter().map(|(_, object, status)| Write::Status(object, Box::new(status))));
         writes
     }
 
-    /// Whether to delete a generated TargetBinding that nothing needs.
+    /// Whether to delete a generated TargetBinding that is no longer needed.
     fn is_over(&self, key: &ObjectKey, object: &TargetBinding, memory: &mut Memory) -> bool {
         if object.meta().deletion_timestamp.is_some() {
             return false;
@@ -247,7 +251,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         !bound || since.elapsed() >= GRACE
     }
 
-    /// The finalizers that a user's TargetBinding should have, if they differ from the present ones.
+    /// The desired finalizers of a user's TargetBinding, if they differ from the present ones.
     fn finalizers(&self, key: &ObjectKey, object: &TargetBinding) -> Option<Vec<String>> {
         if object.meta().deletion_timestamp.is_none() {
             let mut finalizers = object.finalizers().to_vec();
@@ -257,7 +261,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         (is_kept(object) && self.is_released(key, object)).then(|| without_own(object))
     }
 
-    /// Whether it is deleted and all its targets are deregistered.
+    /// Whether the TargetBinding is deleted and all its targets are deregistered.
     fn is_released(&self, key: &ObjectKey, object: &TargetBinding) -> bool {
         let released = self.views.released.get(key).map(|uid| uid.to_string());
         released.is_some() && released == object.uid()
@@ -277,14 +281,13 @@ impl<L: Fn() -> bool> Bindings<L> {
         }
     }
 
-    /// Whether its namespace was selected recently, and no longer is.
+    /// Whether the object's namespace was deselected recently.
     fn left(&self, key: &ObjectKey) -> bool {
         let selection = self.views.selections.get(&key.namespace);
         matches!(selection.as_deref(), Some(Selection::Left(then)) if then.elapsed() < PARTING)
     }
 
-    /// Removes the finalizer from a TargetBinding of another or a former installation, which would have removed it long
-    /// ago.
+    /// Removes the finalizer from a deleted TargetBinding that another installation should have released long ago.
     fn nobodys(&self, key: &ObjectKey, object: &Arc<TargetBinding>) -> Option<Write> {
         let deleted = object.meta().deletion_timestamp.as_ref()?.0;
         let since = Timestamp::now().duration_since(deleted);
@@ -304,7 +307,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         let origin = view.map_or_else(|| Origin::TargetBinding(key.clone()), |view| view.key.origin.clone());
         let mut said = Vec::new();
         if let Some(origin) = self.views.origins.get(&origin) {
-            // The Service reports errors in other parts of an annotation.
+            // Errors in other parts of an annotation are reported on the Service.
             let here = |problem: &&Problem| match (&origin.origin, view) {
                 (Origin::Service(_), Some(view)) => problem.is_about(&view.key.port),
                 _ => true,
@@ -325,7 +328,7 @@ impl<L: Fn() -> bool> Bindings<L> {
         status::status(&known, object.status.as_ref(), &wall_now())
     }
 
-    /// The wall time of a moment, in seconds, as Kubernetes writes times.
+    /// The wall time of a moment in whole seconds, as Kubernetes formats times.
     fn wall(&self, moment: headgate_core::Moment) -> Time {
         let ago = SignedDuration::try_from(self.clock.since(moment)).unwrap_or_default();
         let then = Timestamp::try_from(SystemTime::now()).unwrap_or_default() - ago;
@@ -369,7 +372,7 @@ impl<L: Fn() -> bool> Bindings<L> {
                                                            comparing again");
                     continue;
                 }
-                // The object was stored before the schema rejected such content. The others are not affected.
+                // The object was stored before the schema rejected its content. Other objects are not affected.
                 Ok(Err(kube::Error::Api(status))) if matches!(status.code, 400 | 422) => {
                     let object = key.as_ref().map(ToString::to_string);
                     let error = &*excerpt(&status.message);
@@ -381,14 +384,15 @@ impl<L: Fn() -> bool> Bindings<L> {
                 Err(_) => format!("no answer within {TIMEOUT:?}"),
             };
             self.report(what, key.as_ref(), &error, memory);
-            // The API server is unreachable or rejects all writes, so the others would fail too.
+            // The API server is unreachable or rejects all writes, so further writes would also fail.
             return;
         }
     }
 
-    /// Logs a failure when it begins, changes or continues for some time, because it is retried every second.
+    /// Logs a failure when it begins, when its cause changes, and when it continues for some time, because the write is
+    /// retried every second.
     fn report(&self, what: &str, key: Option<&ObjectKey>, error: &str, memory: &mut Memory) {
-        // A write that fails for one object may succeed for the next.
+        // A write that fails for one object may succeed for the next object.
         let Some(told) = memory.outage.failed(&format!("{what}: {error}"), self.clock.now()) else { return };
         let (object, failures) = (key.map(ToString::to_string), told.failures);
         let since = match told.what {
@@ -402,12 +406,12 @@ impl<L: Fn() -> bool> Bindings<L> {
     }
 }
 
-/// Whether Headgate's finalizer keeps it.
+/// Whether the object has Headgate's finalizer.
 fn is_kept(object: &TargetBinding) -> bool {
     object.finalizers().iter().any(|name| name == FINALIZER)
 }
 
-/// The finalizers without Headgate's.
+/// The object's finalizers without Headgate's own.
 fn without_own(object: &TargetBinding) -> Vec<String> {
     object.finalizers().iter().filter(|name| *name != FINALIZER).cloned().collect()
 }

@@ -1,4 +1,4 @@
-//! The client of the Kubernetes API.
+//! Creates clients for the Kubernetes API.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,16 +15,16 @@ use super::{
     proxy::{self, ProxyError},
 };
 
-/// Why there is no client.
+/// The reason why there is no client.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Neither a kubeconfig nor a service account was found, or it cannot be read.
+    /// No kubeconfig and no service account was found, or the configuration cannot be read.
     #[error(
         "no usable Kubernetes configuration: {0}. Set KUBECONFIG, create ~/.kube/config, or run in a pod \
          with a service account"
     )]
     Config(#[from] kube::config::InferConfigError),
-    /// The kubeconfig cannot be read, or does not have this context.
+    /// The kubeconfig cannot be read, or does not contain the requested context.
     #[error("cannot use the kubeconfig: {0}. Correct --kubeconfig, or the context in --context")]
     Kubeconfig(#[from] kube::config::KubeconfigError),
     /// The configured proxy cannot be used.
@@ -36,31 +36,31 @@ pub enum ClientError {
          commas"
     )]
     NoProxy(String),
-    /// The configuration was read, but does not make a valid client.
+    /// The configuration was read, but does not result in a valid client.
     #[error("cannot use the Kubernetes configuration: {0}")]
     Client(#[from] kube::Error),
 }
 
-/// A connection is given up if nothing arrives for this time while an answer is pending. A watch is shorter
-/// ([`watch`](super::watch)). A dead connection, or an API server that hangs, is therefore detected within 30 s.
+/// The client closes a connection that is silent for this time while an answer is pending. A watch times out earlier
+/// ([`watch`](super::watch)). Therefore, a broken connection or an unresponsive API server is detected within 30 s.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The file with the namespace of a pod.
+/// The file that contains the namespace of a pod.
 const OWN: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
-/// Headgate's own namespace, if no flag sets it. In a pod, it is that of its ServiceAccount. Outside of a pod, it is
-/// the default of all commands and manifests. The namespace of the kubeconfig's context does not matter.
+/// Headgate's own namespace, if no flag sets it. In a pod, the namespace of the ServiceAccount is used. Outside of a
+/// pod, the default of all commands and manifests is used. The namespace of the kubeconfig's context does not matter.
 pub fn own_namespace() -> String {
     let pods = std::fs::read_to_string(OWN).ok().map(|text| text.trim().to_owned());
     pods.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE.to_owned())
 }
 
-/// The cluster. Unset options have the defaults of kubectl.
+/// The cluster to connect to. Unset fields have the same defaults as in kubectl.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Which {
-    /// The kubeconfig.
+    /// The path of the kubeconfig.
     pub kubeconfig: Option<PathBuf>,
-    /// A context of the kubeconfig.
+    /// The name of a context in the kubeconfig.
     pub context: Option<String>,
 }
 
@@ -70,7 +70,7 @@ impl Which {
         let read = kubeconfig.as_ref().map_or_else(Kubeconfig::read, Kubeconfig::read_from);
         let read = match read {
             Ok(read) => read,
-            // In a pod there is no kubeconfig.
+            // A pod has no kubeconfig.
             Err(_) if kubeconfig.is_none() && context.is_none() => return Ok(Config::infer().await?),
             Err(error) => return Err(error.into()),
         };
@@ -81,13 +81,13 @@ impl Which {
             KubeconfigError::ParseNoProxy(error) => ClientError::NoProxy(error.to_string()),
             error => error.into(),
         })?;
-        // The client would compare NO_PROXY with the name of the proxy.
+        // The client would compare `NO_PROXY` with the host name of the proxy.
         config.proxy_url = proxy::of(&config.cluster_url, named.as_deref(), |name| std::env::var(name).ok())?;
         Ok(config)
     }
 }
 
-/// The `proxy-url` of the cluster in this or the current context.
+/// The `proxy-url` of the cluster in the context `context` or in the current context.
 fn proxy_of<'a>(read: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str> {
     let context = context.or(read.current_context.as_deref())?;
     let named = read.contexts.iter().find(|named| named.name == context)?.context.as_ref()?;
@@ -95,19 +95,20 @@ fn proxy_of<'a>(read: &'a Kubeconfig, context: Option<&str>) -> Option<&'a str> 
     cluster.cluster.as_ref()?.proxy_url.as_deref()
 }
 
-/// A client from `KUBECONFIG`, `~/.kube/config` or the pod's service account.
+/// Connects with `KUBECONFIG`, `~/.kube/config` or the pod's service account.
 ///
-/// Retries inside the client are disabled. Each caller has its own retries, and the client's would delay it by minutes.
+/// Retries inside the client are disabled. Each caller has its own retries, and retries inside the client would delay
+/// the caller by minutes.
 pub async fn connect() -> Result<Client, ClientError> {
     connect_to(&Which::default()).await
 }
 
-/// A client for this cluster.
+/// Connects to the cluster `which`.
 pub async fn connect_to(which: &Which) -> Result<Client, ClientError> {
     let mut config = which.config().await?;
     config.connect_timeout = Some(Duration::from_secs(5));
     config.read_timeout = Some(SILENCE);
-    // A pooled connection may have been idle, so the timeout counts from the request.
+    // A pooled connection may have been idle, so the timeout starts with the request.
     config.reset_reader_on_write = true;
     config.default_retry = false;
     Ok(ClientBuilder::try_from(config)?.with_layer(&Bounded).build())

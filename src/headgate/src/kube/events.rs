@@ -1,8 +1,8 @@
-//! Events on Services, pods, TargetBindings, grants and IngressDaemonSets. A separate task writes them, so that nothing
-//! waits for them.
+//! Writes Events on Services, pods, TargetBindings, grants and IngressDaemonSets. A separate task writes the Events, so
+//! that no other task waits.
 //!
-//! Each Warning is also a log line. An Event that cannot be written is dropped and counted. Log lines mark the
-//! beginning and the end of such a failure.
+//! Each Warning is also a log line. If an Event cannot be written, the task drops and counts it. The task logs when
+//! writing Events starts to fail and when writing succeeds again.
 
 mod queue;
 
@@ -39,23 +39,24 @@ use crate::{
 /// The page of the docs with a section for each reason.
 const REASONS: &str = "reference/reasons.html";
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// The rate of Normal Events of all namespaces per second, after the first hundred.
+/// The maximum rate of Normal Events per second across all namespaces, after the first hundred.
 const GOOD_NEWS_A_SECOND: f64 = 10.0;
 
-/// Writes Events until the sender is dropped. If `docs` is set, each Event ends with a link to its reason.
+/// Writes Events until the sender is dropped. If `docs` is set, each Event ends with a link to the section about its
+/// reason.
 pub async fn write(client: Client, mut notices: Receiver, metrics: Arc<Metrics>, docs: Option<Box<str>>) {
     let instance = std::env::var("POD_NAME").ok();
     let reporter = Reporter { controller: "headgate.dev/headgate".into(), instance };
     let (clock, mut outage) = (Clock::start(), Outage::default());
-    // If a thousand pods are replaced, three Events for each would overload the API server. The log and the journal
-    // contain those that are left out.
+    // If a thousand pods are replaced, three Events for each pod would overload the API server. The log and the journal
+    // contain the omitted Events.
     let mut allowance = Allowance::new(GOOD_NEWS_A_SECOND, clock.now());
     while let Some(notice) = notices.recv().await {
         if notice.reason.is_good_news() && !allowance.take(clock.now()) {
             continue;
         }
         // Each Event needs its own recorder. A shared recorder would count a second problem with the same reason as a
-        // repetition of the first, and drop its text. Repetitions were removed before.
+        // repetition of the first, and drop the second text. Headgate has already removed real repetitions.
         let recorder = Recorder::new(client.clone(), reporter.clone());
         let (regarding, event) = render(&notice, docs.as_deref());
         let written = timeout(WRITE_TIMEOUT, recorder.publish(&event, &regarding)).await;
@@ -92,7 +93,7 @@ fn render(notice: &Notice, docs: Option<&str>) -> (ObjectReference, Event) {
         About::Pod(key, uid) => ("v1", "Pod", of(key), uid),
         About::TargetBinding(key, uid) => (OWN, "TargetBinding", of(key), uid),
         About::IngressDaemonSet(key, uid) => (OWN, "IngressDaemonSet", of(key), uid),
-        // Events about cluster-scoped objects are in the namespace that Kubernetes uses for them.
+        // Kubernetes stores Events about cluster-scoped objects in the namespace `default`.
         About::Grant(name, uid) => (OWN, "TargetGroupGrant", (None, name.to_string()), uid),
     };
     let regarding = ObjectReference {
@@ -113,7 +114,7 @@ fn render(notice: &Notice, docs: Option<&str>) -> (ObjectReference, Event) {
     (regarding, event)
 }
 
-/// A note with a link to its reason.
+/// Adds a link to a note.
 fn linked(note: &str, reason: Reason, docs: Option<&str>) -> String {
     let note = shorten(&shown(note));
     match docs {
@@ -122,7 +123,7 @@ fn linked(note: &str, reason: Reason, docs: Option<&str>) -> String {
     }
 }
 
-/// The text with at most [`LONGEST`] characters.
+/// Shortens a note to at most [`LONGEST`] characters.
 fn shorten(note: &str) -> String {
     match note.char_indices().nth(LONGEST - 1) {
         Some((end, last)) if end + last.len_utf8() < note.len() => format!("{}…", &note[..end]),

@@ -1,8 +1,8 @@
-//! Requests for evictions: annotations on pods, and whether PodDisruptionBudgets allow an eviction.
+//! Annotates pods that are being evicted, evicts pods, and checks whether PodDisruptionBudgets allow an eviction.
 //!
-//! Annotations are written as a merge patch with the pod's UID. If another pod has the name by then, the API server
-//! rejects the patch. The eviction is requested as a dry run, which changes and reserves nothing. It contains the UID
-//! as well.
+//! Headgate writes annotations as a merge patch that contains the pod's UID. If a new pod with the same name exists,
+//! the API server rejects the patch. The check requests the eviction as a dry run, which changes and reserves nothing.
+//! The dry run also contains the UID.
 
 use std::time::Duration;
 
@@ -26,21 +26,21 @@ use tokio::time::timeout;
 use super::{failure, marks};
 use crate::redact::redacted;
 
-/// The timeout of an eviction: the API server waits for webhooks.
+/// The timeout of an eviction, which includes the time for webhooks.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The API server of the pods.
+/// Sends requests about evictions to the API server.
 #[derive(Clone)]
 pub struct Evictions {
     client: Client,
 }
 
 impl Evictions {
-    /// The pods of this cluster.
+    /// Creates a sender for the pods of a cluster.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// Writes `mark` on a pod.
+    /// Writes the annotations of `mark` to a pod.
     pub async fn mark(&self, pod: &ObjectKey, uid: &Uid, mark: Mark) -> Result<(), Failure> {
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &pod.namespace);
         let patch = json!({
@@ -62,8 +62,8 @@ impl Evictions {
         Ok(checked(&budgets.items, refused, check))
     }
 
-    /// Evicts a pod, or does a dry run. If the eviction must wait, returns why, in the words of the program that
-    /// rejects it, and when to retry. A pod that does not exist counts as evicted.
+    /// Evicts a pod, or requests a dry run. If the eviction must wait, returns the rejecting program's message and when
+    /// to retry. A pod that does not exist counts as evicted.
     pub async fn evict(
         &self,
         pod: &ObjectKey,
@@ -82,7 +82,7 @@ impl Evictions {
                 let retry = Duration::from_secs(u64::from(seconds).max(1));
                 Ok(Some((words(&status).to_owned(), retry)))
             }
-            // With failurePolicy: Fail, the error contains the URL of a webhook that did not answer.
+            // If a webhook with `failurePolicy: Fail` did not answer, the error contains the webhook's URL.
             Err(error) => Err(kube::Error::Service(redacted(&error.to_string()).into())),
         }
     }
@@ -90,12 +90,13 @@ impl Evictions {
     /// Evicts a pod.
     ///
     /// # Errors
-    /// The eviction is rejected, or has no answer.
+    /// The eviction is rejected or times out.
     pub async fn ask(&self, pod: &ObjectKey, uid: &Uid) -> kube::Result<()> {
         self.post(pod, uid, false).await.map(|_| ())
     }
 
-    /// kube's own `Api::evict` sends the options under an unknown name, and therefore without the UID.
+    /// Headgate does not use `Api::evict`, because kube sends the options under an unknown name and thus without the
+    /// UID.
     async fn post(&self, pod: &ObjectKey, uid: &Uid, dry_run: bool) -> kube::Result<Value> {
         let (namespace, name) = (&*pod.namespace, &*pod.name);
         let body = json!({
@@ -116,10 +117,10 @@ impl Evictions {
     }
 }
 
-/// Why a budget rejects an eviction, in its words.
+/// The message with which a PodDisruptionBudget rejects an eviction.
 ///
 /// # Errors
-/// The eviction is rejected for another reason, or has no answer.
+/// The eviction is rejected for another reason or times out.
 fn refusal(error: &kube::Error) -> Result<Box<str>, Failure> {
     if let kube::Error::Api(status) = error {
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
@@ -131,14 +132,15 @@ fn refusal(error: &kube::Error) -> Result<Box<str>, Failure> {
     Err(Failure { message: redacted(&failure.message).into(), ..failure })
 }
 
-/// The text of a rejection: that of the first cause, if there is one.
+/// The message of the first cause of a rejection, or the message of the status if there is no cause.
 pub fn words(status: &Status) -> &str {
     let mut causes = status.details.iter().flat_map(|details| &details.causes);
     causes.find(|cause| !cause.message.is_empty()).map_or(&*status.message, |cause| &*cause.message)
 }
 
-/// Combines all budgets and the dry run. Kubernetes cannot compute some budgets, such as `maxUnavailable` over the pods
-/// of a DaemonSet. These reject every eviction, so they count only for pods that are evicted.
+/// Combines all budgets with the result of the dry run. Kubernetes cannot compute some budgets, for example
+/// `maxUnavailable` for the pods of a DaemonSet. Budgets that cannot be computed reject every eviction, so they count
+/// only for pods that are evicted.
 fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &Check) -> Checked {
     let about = budgets.iter().filter_map(|budget| Some((budget, told(budget, check)?)));
     let (uncomputed, computed): (Vec<_>, Vec<_>) = about.partition(|(budget, _)| is_uncomputed(budget));
@@ -148,8 +150,7 @@ fn checked(budgets: &[PodDisruptionBudget], refused: Option<Box<str>>, check: &C
     Checked { refused: refused.filter(|_| !is_excused), budgets }
 }
 
-/// Whether Kubernetes cannot compute what a budget allows (its condition `DisruptionAllowed` is false with reason
-/// `SyncFailed`).
+/// Whether Kubernetes cannot compute a budget (condition `DisruptionAllowed` is false with reason `SyncFailed`).
 fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
     let conditions = budget.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.into_iter().flatten().any(|condition| {
@@ -159,7 +160,7 @@ fn is_uncomputed(budget: &PodDisruptionBudget) -> bool {
     })
 }
 
-/// What a budget allows for the pod, if it selects the pod.
+/// The number of disruptions that a budget allows, if the budget selects the pod.
 fn told(budget: &PodDisruptionBudget, check: &Check) -> Option<Budget> {
     let selector: Selector = budget.spec.as_ref()?.selector.clone()?.try_into().ok()?;
     let selects = |labels: &Labels| {

@@ -1,11 +1,11 @@
-//! The meaning of a request that the API server did not execute.
+//! Classifies the errors of requests to the API server.
 
 use headgate_core::{Failure, FailureClass};
 use kube::core::Status;
 
 use super::words::plain;
 
-/// The failure for a status code.
+/// Converts an error to a failure.
 pub fn of(error: &kube::Error) -> Failure {
     let kube::Error::Api(status) = error else {
         return Failure::new(FailureClass::Unavailable, "NoAnswer", plain(error));
@@ -16,7 +16,7 @@ pub fn of(error: &kube::Error) -> Failure {
         409 => FailureClass::Conflict,
         429 => FailureClass::Throttled,
         401 | 403 => FailureClass::Denied,
-        // An admission policy may reject in many ways. None of them is temporary.
+        // An admission policy may reject a request with different status codes. No rejection by a policy is temporary.
         400..=499 => FailureClass::Refused,
         _ => FailureClass::Unavailable,
     };
@@ -24,8 +24,8 @@ pub fn of(error: &kube::Error) -> Failure {
     Failure::new(class, code, plain(error))
 }
 
-/// Whether the object does not exist. If the pod's UID differs from that in a patch, the API server returns 409 or 422
-/// with a text about the UID.
+/// Whether the error means that the object does not exist. If a patch contains another UID than the pod, the API server
+/// returns 409 or 422 with a text about the UID.
 pub fn is_gone(status: &Status) -> bool {
     let about_the_uid = || status.message.contains("metadata.uid") || status.message.contains("UID");
     status.code == 404 || (matches!(status.code, 409 | 422) && about_the_uid())

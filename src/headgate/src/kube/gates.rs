@@ -1,7 +1,7 @@
-//! Writes the condition of readiness gates into the status of pods.
+//! Writes the readiness gate's condition to the status of pods.
 //!
-//! A strategic merge patch does not change other conditions. It contains the pod's UID, so the API server rejects it
-//! (422) if another pod has the name by then.
+//! A strategic merge patch does not change other conditions. The patch contains the pod's UID, so the API server
+//! rejects the patch (422) if a new pod has the same name.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{kube::failure, runtime::clock::Clock};
 
-/// The API server of the pods.
+/// Writes conditions to the pods of a cluster.
 #[derive(Clone)]
 pub struct Pods {
     client: Client,
@@ -27,14 +27,14 @@ pub struct Pods {
 }
 
 impl Pods {
-    /// The pods of this cluster.
+    /// Creates a writer for the pods of a cluster.
     pub fn new(client: Client, clock: Clock) -> Self {
         Self { client, clock }
     }
 
-    /// Writes a condition.
+    /// Writes the readiness gate's condition to a pod.
     pub async fn write(&self, write: &GateWrite) -> Result<(), Failure> {
-        // Only its success matters, not the returned pod.
+        // Only the success of the request matters, so the returned pod is not parsed.
         let api: Api<PartialObjectMeta<Pod>> = Api::namespaced(self.client.clone(), &write.pod.namespace);
         let patch = Patch::Strategic(patch(write, SystemTime::now(), self.clock.since(write.since)));
         let params = PatchParams::default();

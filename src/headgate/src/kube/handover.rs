@@ -1,8 +1,8 @@
-//! Lets a leader that cannot lead release the Lease, if another replica is ready.
+//! Lets a leader that is unable to do its work release the Lease if another replica is ready.
 //!
 //! [`headgate_core::leadership::ability`] contains the rule. This module lists the other ready replicas, only during a
-//! problem and at most every few seconds. It reports the result as a log line, an Event on the own pod, a metric, and a
-//! line of the probes after their `ok`.
+//! problem and at most once every few seconds. The result is reported in a log line, an Event on the replica's own pod,
+//! a metric, and a line of the probes' answers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,22 +25,22 @@ use crate::{
     },
 };
 
-/// The minimum time between two lists of the others.
+/// The minimum time between two lists of the other replicas.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// See the module docs.
+/// Decides whether this replica should release the Lease.
 pub struct Handover {
     troubles: Troubles,
     replicas: Replicas,
     notices: events::Sender,
     metrics: Arc<Metrics>,
     next: Moment,
-    /// The last report, and the end of this replica's backoff, if it is in backoff.
+    /// The last report, and the end of this replica's backoff if there is one.
     unable: Option<Unable>,
 }
 
 impl Handover {
-    /// The state of a replica without problems.
+    /// Creates the state of a replica without problems.
     pub fn new(
         troubles: Troubles,
         replicas: Replicas,
@@ -50,13 +50,13 @@ impl Handover {
         Self { troubles, replicas, notices, metrics, next: Moment::START, unable: None }
     }
 
-    /// What the probes show.
+    /// The problem that the probes show, if there is one.
     pub fn unable(&self) -> Option<Unable> {
         self.unable.clone()
     }
 
-    /// Decides whether the leader releases the Lease now. Returns why, and the length of its backoff. The timeout is
-    /// `by`.
+    /// Decides whether the leader must release the Lease now. Returns the reason and the length of the leader's
+    /// backoff. `by` is the timeout of the list of replicas.
     pub async fn decide(
         &mut self,
         lease: &Lease,
@@ -90,7 +90,7 @@ impl Handover {
         Some((reason, pause))
     }
 
-    /// Records that this replica does not lead.
+    /// Records that this replica is not the leader.
     pub fn stands_by(&mut self, now: Moment) {
         if self.unable.as_ref().is_some_and(|unable| unable.until.is_none_or(|until| until <= now)) {
             self.over();
@@ -119,7 +119,7 @@ impl Handover {
             "Still leader although {}, because {because}. Check the log and the access to AWS and Kubernetes.",
             why(reason)
         );
-        // The task that detected the problem has logged it.
+        // The task that detected the problem has already logged it.
         info!(reason = %Reason::CannotLead, "{note}");
         self.tell(note);
     }

@@ -1,9 +1,8 @@
-//! What distinguishes one installation of Headgate from another: the name of its Lease, and the namespaces that it
-//! manages.
+//! The settings that distinguish installations of Headgate: the name of the Lease, and the managed namespaces.
 //!
-//! Several installations may use one namespace. Each has a Lease with its own name, and its own TargetLedgers, which
-//! are named after the Lease. Replicas with the same Lease must manage the same namespaces: only one of them works at a
-//! time, and it treats the targets of the others as its own. The Lease contains what the holder manages, so that a
+//! Several installations may run in one namespace. Each installation has a Lease with its own name, and TargetLedgers
+//! that are named after the Lease. Replicas with the same Lease must manage the same namespaces, because only one
+//! replica is active and treats all targets as its own. The Lease states which namespaces the holder manages, so that a
 //! replica with other settings is detected.
 
 use std::fmt;
@@ -16,19 +15,20 @@ use kube::{Api, Client, ResourceExt, api::ListParams};
 pub const NAMESPACE: &str = "headgate";
 /// The default name of the Lease.
 pub const LEASE: &str = "headgate";
-/// The annotation of the Lease with the namespaces that its holder manages.
+/// The annotation of the Lease that contains the namespaces that the holder manages.
 pub const SERVES: &str = "headgate.dev/serves";
-/// The annotation of the Lease with what earlier holders managed, if that differs and their gates were not opened yet.
+/// The annotation of the Lease that contains the namespaces of earlier holders, if the present holder has not yet
+/// opened the gates in these namespaces.
 pub const SERVED_BEFORE: &str = "headgate.dev/served-before";
 
 const NAMED: &str = "the namespaces ";
 
-/// The managed namespaces.
+/// The namespaces that an installation manages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Serves {
-    /// Only these. Empty: all.
+    /// The names of the managed namespaces. If the list is empty, names do not limit the managed namespaces.
     pub namespaces: Vec<String>,
-    /// Only those with these labels.
+    /// The label selector of the managed namespaces.
     pub selector: Option<String>,
 }
 
@@ -48,9 +48,9 @@ impl fmt::Display for Serves {
 /// Namespaces that are no longer managed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// What was managed.
+    /// The namespaces that were managed before.
     before: Serves,
-    /// The part of it that may still be managed.
+    /// Namespaces of `before` that may still be managed.
     but: Option<Serves>,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for Left {
 }
 
 impl Left {
-    /// Their names, some of which may be in [`but`](Self::but). `None`: all.
+    /// The names of the namespaces in `before`, some of which may be in [`but`](Self::but). `None`: all namespaces.
     ///
     /// # Errors
     /// The namespaces cannot be listed.
@@ -87,7 +87,7 @@ impl Left {
         }
     }
 
-    /// The flags of commands that select them.
+    /// The flag with which commands select the namespaces.
     pub fn flag(&self) -> String {
         match (self, &self.before.selector) {
             (Self { but: None, .. }, None) => format!(" --namespaces={}", self.before.namespaces.join(",")),
@@ -100,7 +100,7 @@ impl Left {
 }
 
 impl Serves {
-    /// Reads what [`fmt`](fmt::Display::fmt) wrote.
+    /// Parses the text form that [`fmt`](fmt::Display::fmt) creates.
     pub fn read(text: &str) -> Option<Self> {
         if text == "all namespaces" {
             Some(Self::default())
@@ -112,7 +112,7 @@ impl Serves {
         }
     }
 
-    /// The namespaces whose objects are watched.
+    /// The scopes to watch.
     pub fn scopes(&self) -> Vec<Scope> {
         match &self.namespaces[..] {
             [] => vec![Scope::Cluster],
@@ -120,7 +120,7 @@ impl Serves {
         }
     }
 
-    /// The namespaces that this manages and `now` does not. `None`: there are none.
+    /// The namespaces in `self` that are not in `now`. `None`: `now` includes all namespaces of `self`.
     pub fn left_by(&self, now: &Self) -> Option<Left> {
         let serves_all = now.namespaces.is_empty() && now.selector.is_none();
         if serves_all || self == now {
@@ -134,7 +134,7 @@ impl Serves {
         (!before.namespaces.is_empty()).then_some(Left { before, but: None })
     }
 
-    /// The names of the namespaces. `None`: all.
+    /// The names of the namespaces. `None`: all namespaces.
     ///
     /// # Errors
     /// The namespaces cannot be listed.
@@ -148,7 +148,7 @@ impl Serves {
     }
 }
 
-/// The named namespaces that do not exist. Without permission to read them, this is unknown.
+/// Returns the named namespaces that do not exist. Without permission to read namespaces, the result is empty.
 pub async fn missing<'a>(client: &Client, named: impl Iterator<Item = &'a str>) -> Vec<String> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let mut missing = Vec::new();
@@ -160,19 +160,18 @@ pub async fn missing<'a>(client: &Client, named: impl Iterator<Item = &'a str>) 
     missing
 }
 
-/// The namespaces in this text form of [`Serves`].
+/// The names in a text form of [`Serves`].
 pub fn named(serves: &str) -> impl Iterator<Item = &str> {
     serves.strip_prefix(NAMED).into_iter().flat_map(|names| names.split(", "))
 }
 
-/// The suffix of the names of this installation's TargetLedgers, after the part that identifies the target group. It is
-/// empty for the Lease with the default name.
+/// The suffix in the names of this installation's TargetLedgers. `None`: the Lease has the default name, so the names
+/// have no suffix.
 pub fn ledger_suffix(lease: &str) -> Option<String> {
     (lease != LEASE).then(|| format!(".{lease}"))
 }
 
-/// Whether the TargetLedger with this name belongs to the installation with this suffix. The name of a target group
-/// contains no dot.
+/// Whether a TargetLedger belongs to the installation with this suffix. Names of target groups contain no dots.
 pub fn is_own_ledger(name: &str, suffix: Option<&str>) -> bool {
     match (name.find('.'), suffix) {
         (None, None) => true,

@@ -1,13 +1,14 @@
-//! The Lease object: sends the requests of the machine in [`headgate_core::leadership::lease`], and publishes whether
-//! this replica leads.
+//! Manages the Lease object: sends the requests of the state machine in [`headgate_core::leadership::lease`], and
+//! publishes whether this replica is the leader.
 //!
-//! It sends one request at a time on its own client, each with a timeout well before the renew deadline. While another
-//! replica leads, a watch shows its release at once. The watch is only a hint: the machine also reads the Lease every
-//! retry period.
+//! The election sends one request at a time on its own client, each with a timeout well below the renew deadline. While
+//! another replica is the leader, a watch detects immediately that the Lease was released. The watch is only an
+//! optimization: the state machine also reads the Lease every retry period.
 //!
-//! When the engine has stopped, the Lease is released, so that another replica takes over before it expires. If the
-//! leader is killed, its container's status frees the Lease as well ([`proof`](super::proof)). A failure is logged when
-//! it begins, changes, continues and ends. Requests are retried forever.
+//! When the engine has stopped, the election releases the Lease, so that another replica takes over before the Lease
+//! expires. If the leader is killed, its container's status also proves that the Lease is free
+//! ([`proof`](super::proof)). The election logs a failure when it begins, changes, continues and ends. The election
+//! retries requests forever.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,7 +46,7 @@ use crate::{
     },
 };
 
-/// A watch of the Lease is opened again after this many seconds. A gap loses nothing.
+/// The election reopens the watch of the Lease after this many seconds. A gap between two watches loses no change.
 const WATCH_SECONDS: u32 = 20;
 
 /// The annotation of a released Lease whose last holder had no call or write in flight.
@@ -53,28 +54,28 @@ const SETTLED: &str = "headgate.dev/settled";
 
 type Watching = BoxStream<'static, kube::Result<WatchEvent<Object>>>;
 
-/// The options of the Lease.
+/// The options of the leader election.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its name.
+    /// The Lease's name.
     pub name: String,
-    /// Its namespace, Headgate's own.
+    /// The Lease's namespace, which is Headgate's own namespace.
     pub namespace: String,
     /// The name of this replica in the Lease.
     pub identity: Arc<str>,
-    /// How long it lasts.
+    /// The duration of the Lease and the interval of its renewals.
     pub timing: Timing,
-    /// What this replica manages, as text. The holder writes it to the Lease.
+    /// The namespaces that this replica manages, as text. The holder writes its namespaces to the Lease.
     pub serves: String,
 }
 
-/// The holder of, or a candidate for, the Lease.
+/// The holder of the Lease, or a candidate.
 pub struct Election {
     api: Api<Object>,
     options: Options,
     machine: Lease,
     handover: Handover,
-    /// The object as last read, so that a write does not change other fields.
+    /// The Lease object from the last response. A write keeps the object's other fields.
     object: Option<Object>,
     clock: Clock,
     tell: watch::Sender<Standing>,
@@ -82,9 +83,9 @@ pub struct Election {
     ledgers: watch::Receiver<Ledgers>,
     metrics: Arc<Metrics>,
     outage: Outage,
-    /// The request that fails. Success of another request does not end the failure.
+    /// The verb of the request that fails. A successful read does not end the failure of a write.
     fails: Option<&'static str>,
-    /// Another replica with other settings holds the Lease.
+    /// The holder with other settings, if there is one.
     stranger: Option<Stranger>,
 }
 
@@ -117,8 +118,8 @@ impl Election {
         }
     }
 
-    /// Runs until `retired`, and then until the Lease is released or cannot be. `proofs` belongs to the namespace of
-    /// the Lease.
+    /// Runs until `retired`, and then releases the Lease or gives up after a timeout. `proofs` must belong to the
+    /// namespace of the Lease.
     pub async fn run(mut self, mut proofs: Proofs, retired: CancellationToken) -> Result<(), String> {
         let mut watching: Option<Watching> = None;
         let mut leave_by: Option<Moment> = None;
@@ -164,7 +165,7 @@ impl Election {
         }
     }
 
-    /// Releases the Lease if this replica leads and cannot work.
+    /// Releases the Lease if this replica is the leader but is unable to do its work.
     async fn hand_over(&mut self) {
         let clock = self.clock;
         if self.machine.term(clock.now()).is_none() {
@@ -245,7 +246,7 @@ impl Election {
         let opened = timeout(self.options.timing.request_timeout(), self.api.watch(&only, version)).await;
         match opened {
             Ok(Ok(stream)) => Some(stream.boxed()),
-            // The next read of the Lease opens another watch.
+            // After the next read of the Lease, the election opens another watch.
             Ok(Err(error)) => {
                 debug!(error = plain(&error), "cannot watch the Lease");
                 None
@@ -292,8 +293,8 @@ impl Election {
         let now = self.clock.now();
         match failure {
             None => {
-                // The Lease is read before it is created or renewed. A successful read does not mean that this replica
-                // holds it.
+                // The election reads the Lease before each create or renewal. A successful read does not mean that this
+                // replica holds the Lease.
                 if self.fails.is_none_or(|fails| fails != verb && verb == "get") {
                     return;
                 }
@@ -326,8 +327,8 @@ impl Election {
         }
     }
 
-    /// Checks whether the Lease belongs to another installation. While an upgrade changes the settings, this is normal
-    /// for a while.
+    /// Checks whether the holder has other settings than this replica. During an upgrade that changes settings, a
+    /// difference is normal.
     fn compare(&mut self) {
         let holder = self.machine.holder().filter(|holder| **holder != *self.options.identity);
         let serves = holder.and_then(|_| self.object.as_ref()?.annotations().get(SERVES));
@@ -385,7 +386,7 @@ async fn next(watching: &mut Option<Watching>) -> Option<kube::Result<WatchEvent
 fn write(object: &mut Object, claim: &Claim, serves: &str) {
     let before = object.annotations_mut().insert(SERVES.to_owned(), serves.to_owned());
     if let Some(before) = before.filter(|before| before != serves) {
-        // Kept until a leader has handled the namespaces that are no longer managed.
+        // The annotation remains until a leader has opened the gates in the namespaces that are no longer managed.
         let known = object.annotations_mut().entry(SERVED_BEFORE.to_owned()).or_default();
         if known.is_empty() {
             *known = before;
@@ -402,7 +403,7 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
     resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
     let acquired = before.acquire_time.clone().filter(|_| !claim.acquired_now);
-    // A released Lease has an empty holder, like in client-go.
+    // Like client-go, Headgate writes an empty holder to a released Lease.
     let seconds = claim.duration.as_secs() + u64::from(claim.duration.subsec_nanos() > 0);
     object.spec = Some(LeaseSpec {
         acquire_time: Some(acquired.unwrap_or_else(|| now.clone())),

@@ -1,8 +1,9 @@
-//! The ledgers in the API server: one TargetLedger for each target group, in Headgate's own namespace. Those of other
-//! installations are ignored.
+//! Stores the ledgers in the API server: one TargetLedger for each target group, in Headgate's own namespace. Ledgers
+//! of other installations are ignored.
 //!
-//! A write contains the version that it replaces, so it never overwrites an unseen change. This module only returns the
-//! result of a request. An object that cannot be read is returned as such, with its name, and does not hide the others.
+//! A write contains the version of the object that it replaces, so it never overwrites an unseen change. This module
+//! only sends requests and returns their results. An invalid ledger is returned as an error with its name, and other
+//! ledgers are still read.
 
 use std::sync::Arc;
 
@@ -27,22 +28,22 @@ use crate::{
     kube::{failure, installation},
 };
 
-/// The error code if the CRD is not installed.
+/// The error code that means that the CRD is not installed.
 pub const NOT_INSTALLED: &str = "NotInstalled";
 
 /// The ledgers of this installation.
 #[derive(Clone)]
 pub struct Ledgers {
-    /// For reads: a broken object does not hide the others.
+    /// The untyped API for reads, so that one invalid ledger does not affect other ledgers.
     loose: Api<DynamicObject>,
-    /// For writes.
+    /// The typed API for writes.
     strict: Api<TargetLedger>,
     /// The suffix of the names of this installation's ledgers.
     suffix: Option<Arc<str>>,
 }
 
 impl Ledgers {
-    /// The ledgers in `namespace`, Headgate's own, of the installation with this `lease`.
+    /// Creates the store for the installation with this `lease`, whose ledgers are in `namespace`.
     pub fn new(client: Client, namespace: &str, lease: &str) -> Self {
         let kind = ApiResource::erase::<TargetLedger>(&());
         let loose = Api::namespaced_with(client.clone(), namespace, &kind);
@@ -68,7 +69,7 @@ impl Ledgers {
 
     /// Reads all ledgers.
     pub async fn load_all(&self) -> Result<Vec<StoredLedger>, Failure> {
-        // Without a resourceVersion: a consistent read, never older than what the last leader wrote.
+        // Without a resourceVersion, the read is consistent, so it includes every write of the previous leader.
         let listed = self.loose.list(&ListParams::default()).await.map_err(|error| failed(&error))?;
         let own =
             |object: &DynamicObject| installation::is_own_ledger(&object.name_any(), self.suffix.as_deref());
@@ -104,7 +105,7 @@ impl Ledgers {
         })
     }
 
-    /// Deletes this version of a ledger only.
+    /// Deletes a ledger if its version is still `base`.
     pub async fn delete(&self, group: &TargetGroupArn, base: &LedgerVersion) -> Result<(), Failure> {
         let only = Preconditions { resource_version: Some(base.as_str().to_owned()), uid: None };
         let parameters = DeleteParams { preconditions: Some(only), ..DeleteParams::default() };
@@ -134,8 +135,8 @@ fn failed(error: &kube::Error) -> Failure {
     }
 }
 
-/// Whether an error is about one ledger. If the ledger does not exist, the error names it. If the kind does not exist,
-/// the error names no object.
+/// Whether an error concerns a single ledger. If a ledger does not exist, the error names the ledger. If the kind
+/// TargetLedger does not exist, the error names no object.
 fn is_about_a_ledger(status: &Status) -> bool {
     status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
@@ -144,7 +145,8 @@ fn version<K: Resource>(object: &K) -> Option<LedgerVersion> {
     object.meta().resource_version.as_deref().map(LedgerVersion::new)
 }
 
-/// A stored TargetLedger. `None`: the object has no name or version, which the API server never sends.
+/// Reads a stored TargetLedger. Returns `None` for an object without a name or version, which the API server never
+/// sends.
 pub fn stored(object: DynamicObject) -> Option<StoredLedger> {
     let version = version(&object)?;
     let name = object.metadata.name?.into();

@@ -1,7 +1,8 @@
 //! Limits the size of list pages.
 //!
-//! The API server only limits the number of objects in a page, and each object may have 1.5 MiB. A page larger than
-//! [`MOST`] is not read. The client then requests fewer objects at a time ([`smaller`]).
+//! The API server only limits the number of objects in a page, and each object may have up to 1.5 MiB. The client does
+//! not read a page that is larger than [`MOST`]. After a page that was too large, the client requests fewer objects at
+//! a time ([`smaller`]).
 
 use std::{
     error::Error,
@@ -17,7 +18,7 @@ use tower::{Layer, Service};
 /// The maximum size of a page, in bytes.
 pub const MOST: usize = 16 * 1024 * 1024;
 
-/// The number of objects for the next page, after one with this many was too large.
+/// The number of objects to request after a page with `page` objects was too large.
 pub const fn smaller(page: u32) -> u32 {
     if page > 8 { page / 8 } else { 1 }
 }
@@ -34,7 +35,7 @@ pub fn is_too_large(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Limits the size of the answers to requests for pages.
+/// A layer that limits the size of the answers to list requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounded;
 
@@ -46,7 +47,7 @@ impl<S> Layer<S> for Bounded {
     }
 }
 
-/// See [`Bounded`].
+/// The service that [`Bounded`] creates.
 #[derive(Clone, Debug)]
 pub struct BoundedLists<S>(S);
 
@@ -75,7 +76,7 @@ where
     }
 }
 
-/// Whether the request is for a page of a list. A watch has no size limit.
+/// Whether the request is for a page of a list. The answers of watches have no size limit.
 fn is_page(uri: &Uri) -> bool {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     parameters.any(|parameter| parameter.starts_with("limit="))

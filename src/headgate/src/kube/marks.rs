@@ -1,7 +1,7 @@
-//! The annotations with the state of a pod's eviction: how they are read and written.
+//! Reads and writes the annotations that contain the state of a pod's eviction.
 //!
-//! Each begins with the UID of its pod, so that an annotation which was copied to another pod has no meaning there. An
-//! invalid annotation counts as absent. The core reports and removes implausible values
+//! Each annotation begins with the UID of its pod, so that a copy on another pod is ignored. An invalid annotation
+//! counts as absent. The core reports and removes implausible values
 //! ([`LeavingFacts::credible`](headgate_core::model::LeavingFacts::credible)).
 //!
 //! ```text
@@ -29,7 +29,7 @@ fn time(text: &str) -> Option<WallTime> {
     Some(WallTime::since_1970(Duration::from_millis(u64::try_from(millis).ok()?)))
 }
 
-/// The form of times in annotations.
+/// Formats a time for an annotation.
 pub(super) fn shown(time: WallTime) -> String {
     let millis = i64::try_from(time.elapsed().as_millis()).unwrap_or(i64::MAX);
     format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
@@ -39,7 +39,7 @@ fn cause(text: &str) -> Option<Cause> {
     Cause::of_word(text)
 }
 
-/// The records on the pod with this UID.
+/// Reads the annotations of the pod with this UID.
 pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Annotations {
     let words = |name: &str| -> Option<Vec<&'a str>> {
         let mut words = annotation(name)?.split_whitespace();
@@ -70,7 +70,7 @@ pub fn read<'a>(uid: &Uid, annotation: impl Fn(&str) -> Option<&'a str>) -> Anno
     Annotations { asked, waits: explained(WAITS), deregistered, may_go: explained(MAY_GO) }
 }
 
-/// The annotations to set or remove.
+/// The annotations to set or to remove for `mark`.
 pub fn annotations(uid: &Uid, mark: Mark) -> Map<String, Value> {
     let one = |name: &str, text: String| Map::from_iter([(name.to_owned(), json!(format!("{uid} {text}")))]);
     match mark {
@@ -101,7 +101,7 @@ mod tests {
         WallTime::since_1970(Duration::from_millis(1_800_000_000_250 + seconds * 1000))
     }
 
-    /// The result of reading a pod with UID `u-1` after these records were written with this UID.
+    /// Writes `marks` with the UID `uid`, and reads the result for a pod with the UID `u-1`.
     fn written(uid: &str, marks: &[Mark]) -> Option<LeavingFacts> {
         let mut all = Map::new();
         for mark in marks {

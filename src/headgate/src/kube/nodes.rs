@@ -1,5 +1,5 @@
-//! Nodes as watched and read: their zone, whether they accept pods, and signs that they will be removed. Also the one
-//! annotation that Headgate writes on them.
+//! Reads watched nodes: the zone, whether the node accepts pods, and signs that the node will be removed. The module
+//! also writes the only annotation that Headgate sets on nodes.
 
 use headgate_core::{
     Failure,
@@ -22,8 +22,8 @@ use super::{
     slim::{OfNode, with_annotations},
 };
 
-/// The message of the Ready condition while a kubelet shuts down, which distinguishes this from other problems
-/// (`ShutdownStatus` in its nodeshutdown package, v1.36).
+/// The message of the Ready condition while a kubelet shuts down (`ShutdownStatus` in the kubelet's nodeshutdown
+/// package, v1.36).
 const SHUTTING_DOWN: &str = "node is shutting down";
 
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -80,7 +80,7 @@ impl Condition {
 }
 
 impl SlimNode {
-    /// The facts for the core.
+    /// Converts the node to the core's facts.
     pub fn into_facts(mut self) -> Option<NodeFacts> {
         let spec = self.spec.unwrap_or_default();
         let keeps_away = |taint: &Taint| matches!(taint.effect.as_deref(), Some("NoSchedule" | "NoExecute"));
@@ -104,27 +104,27 @@ impl SlimNode {
     }
 }
 
-/// Reads nodes, and writes on them that no load balancer sends to their pods.
+/// Reads nodes, and sets the annotation of detached nodes.
 #[derive(Clone)]
 pub struct Nodes {
     client: Client,
 }
 
 impl Nodes {
-    /// The nodes of this cluster.
+    /// Creates a client for the nodes of a cluster.
     pub fn new(client: Client) -> Self {
         Self { client }
     }
 
-    /// The present state of a node, if it exists.
+    /// Returns the present state of a node, if the node exists.
     pub async fn get(&self, name: &str) -> Result<Option<NodeFacts>, Failure> {
         let api: Api<SlimNode> = Api::all(self.client.clone());
         let node = api.get_opt(name).await.map_err(|error| failure::of(&error))?;
         Ok(node.and_then(SlimNode::into_facts))
     }
 
-    /// Writes or removes the annotation. The patch contains the UID of the Node, so that it is rejected if another Node
-    /// has the name.
+    /// Writes or removes the annotation of a detached node. The patch contains the Node's UID, so the API server
+    /// rejects the patch if another Node has the same name.
     pub async fn write(&self, write: &DetachedWrite) -> Result<(), Failure> {
         let api: Api<PartialObjectMeta<Node>> = Api::all(self.client.clone());
         let written = api.patch(&write.node, &PatchParams::default(), &Patch::Merge(patch(write))).await;

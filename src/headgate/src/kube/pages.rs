@@ -6,10 +6,10 @@ use anyhow::Context;
 use kube::{Api, Client, Resource, api::ListParams};
 use serde::de::DeserializeOwned;
 
-/// Objects in a page of a list.
+/// The maximum number of objects in a page.
 const PAGE: u32 = 500;
 
-/// One API per namespace, or one for all.
+/// Returns one API for each namespace, or one API for all namespaces.
 pub fn apis<K>(client: &Client, namespaces: Option<&[String]>) -> Vec<Api<K>>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
@@ -21,7 +21,7 @@ where
     }
 }
 
-/// Lists in pages: all objects at once may be too much for the memory of a small pod.
+/// Passes all objects to `take`, one page at a time, because all objects together may exceed the memory of a small pod.
 pub async fn each<K>(api: &Api<K>, mut take: impl FnMut(K)) -> anyhow::Result<()>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,

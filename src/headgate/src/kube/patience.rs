@@ -1,8 +1,8 @@
-//! How long a failing watch waits before it retries.
+//! The pause before a failed watch is retried.
 //!
-//! The pause grows up to some seconds. kube's own wrapper resets its pause after everything except an error. A watcher
-//! announces each list, even one that fails, so that pause would never grow. This one resets only after some time
-//! without failures.
+//! The pause grows up to some seconds. kube's own wrapper resets its pause after every item that is not an error. A
+//! watcher emits an item before each list, even if the list fails, so kube's pause would never grow. Headgate's pause
+//! is only reset after some time without failures.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use kube::runtime::{
 
 /// The pause after the first failure.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest pause, to which up to the same time is added at random.
+/// The longest pause. A random time of up to the same length is added.
 const LONGEST: Duration = Duration::from_secs(5);
 /// The pause is reset after this time without a failure.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// The pauses.
+/// The sequence of pauses.
 pub struct Patience(ResetTimerBackoff<ExponentialBackoff>);
 
 impl Default for Patience {
@@ -43,13 +43,13 @@ impl Iterator for Patience {
 }
 
 impl Backoff for Patience {
-    /// Only time resets the pause.
+    /// Only time without failures resets the pause.
     fn reset(&mut self) {}
 }
 
-/// A stream that waits after each error.
+/// A stream that pauses after each error.
 pub trait Patient: Sized {
-    /// Adds growing pauses.
+    /// Wraps the stream so that it pauses after each error.
     fn patient(self) -> StreamBackoff<Self, Patience>;
 }
 
@@ -68,7 +68,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_fails_again_and_again_is_tried_every_few_seconds() {
-        // Like a watcher, it announces the start, and then the failure.
+        // Like a watcher, the stream emits a start item and then an error.
         let failing = futures::stream::iter([Ok(()), Err(())].into_iter().cycle());
         let begun = Instant::now();
         let mut failures = 0;

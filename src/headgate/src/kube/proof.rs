@@ -1,10 +1,10 @@
-//! The evidence that a leader has terminated: how it is left and how it is read. [`headgate_core::leadership::lease`]
-//! explains why it is sufficient.
+//! Proves that a leader has terminated. Each replica writes the proof, and standbys read it.
+//! [`headgate_core::leadership::lease`] explains why the proof is sufficient.
 //!
-//! At its start, each replica writes its identity to its termination log, a file that the kubelet mounts. While another
-//! replica leads, this module watches only that replica's pod, by name. It passes on the states of terminated
-//! containers, and the machine decides. Without the file or the permission to watch, there is no evidence, and the
-//! Lease of a killed leader must expire.
+//! At startup, each replica writes its identity to its termination log. The log is a file that the kubelet mounts.
+//! While another replica is the leader, this module watches only the leader's pod, by name. The module returns the
+//! states of terminated containers, and the state machine makes the decision. Without the file or the permission to
+//! watch, there is no proof, and the Lease of a killed leader must expire.
 
 use std::{
     fs::OpenOptions,
@@ -36,13 +36,14 @@ use crate::{
     },
 };
 
-/// A watch ends after this many seconds and continues in a new request, so that a dead connection is detected.
+/// A watch ends after this many seconds and continues with a new request, so that Headgate detects a broken connection.
 const WATCH_TIMEOUT: u32 = 20;
 
 /// Writes the identity of this replica to a file that the kubelet reads after the container has terminated.
 pub fn leave(identity: &str, termination_log: &Path) {
     let path = termination_log.display();
-    // The kubelet creates the file. Without a file, this is not a pod, and no file is created.
+    // The kubelet creates the file for each container. If the file does not exist, the program does not run in a pod
+    // and must not create the file.
     let opened = OpenOptions::new().write(true).truncate(true).open(termination_log);
     match opened.and_then(|mut file| file.write_all(identity.as_bytes())) {
         Ok(()) => {
@@ -119,13 +120,13 @@ pub struct Proofs {
 }
 
 impl Proofs {
-    /// No watch yet.
+    /// Creates the state without a watch.
     pub fn new(client: Client, own_namespace: &str, clock: Clock, metrics: Arc<Metrics>) -> Self {
         let pods = Api::namespaced(client, own_namespace);
         Self { pods, clock, metrics, pod: None, watching: None, outage: Outage::default() }
     }
 
-    /// Watches only this pod from now on.
+    /// Watches only the pod `pod` from now on.
     pub fn follow(&mut self, pod: Option<&str>) {
         if self.pod.as_deref() == pod {
             return;
@@ -138,7 +139,7 @@ impl Proofs {
         });
     }
 
-    /// Waits for news of the pod. Returns its terminated containers.
+    /// Waits until the pod changes. Returns the terminated containers of the pod.
     pub async fn next(&mut self) -> Vec<EndedContainer> {
         loop {
             let event = match &mut self.watching {
@@ -150,9 +151,9 @@ impl Proofs {
                     self.works();
                     return pod.ended();
                 }
-                // It begins to list, which may fail.
+                // The watcher starts to list, which may still fail.
                 Some(Ok(Event::Init)) => {}
-                // A deleted pod proves nothing.
+                // A deleted pod does not prove that its containers have terminated.
                 Some(Ok(Event::InitDone | Event::Delete(_))) => self.works(),
                 Some(Err(error)) if is_too_old(&error) => {}
                 Some(Err(error)) => self.fails(&error),
@@ -164,7 +165,7 @@ impl Proofs {
     fn fails(&mut self, error: &watcher::Error) {
         self.metrics.watch_failed("pods");
         let Some(said) = refusal("pods", error) else {
-            // An unavailable API server breaks every watch, and the other watches report it.
+            // If the API server is unavailable, every watch fails, and the other watches report the failure.
             debug!(pod = self.pod, %error, "the watch of the leader's pod was interrupted; retrying");
             return;
         };

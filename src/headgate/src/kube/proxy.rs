@@ -1,11 +1,12 @@
-//! The proxy to the API server, with the rules of kubectl.
+//! Determines the proxy for connections to the API server, with kubectl's rules.
 //!
-//! * `proxy-url` of the kubeconfig's cluster comes first, and `NO_PROXY` does not apply to it (client-go:
+//! * `proxy-url` of the kubeconfig's cluster has priority, and `NO_PROXY` does not apply to it (client-go:
 //!   `http.ProxyURL`).
-//! * If it is unset, `HTTPS_PROXY` applies, or `HTTP_PROXY` for a cluster without TLS, unless `NO_PROXY` names the API
-//!   server or the server is on this machine (Go: `http.ProxyFromEnvironment`). Each variable may be in lower case.
-//! * In a pod, with its ServiceAccount, there is no proxy, because the API server is in the cluster. A proxy setting
-//!   there is for AWS.
+//! * Without `proxy-url`, `HTTPS_PROXY` applies, or `HTTP_PROXY` for a cluster without TLS. The exceptions are API
+//!   servers that `NO_PROXY` names, and loopback addresses (Go: `http.ProxyFromEnvironment`). Each variable name may
+//!   also be in lower case.
+//! * A client that runs in a pod with its ServiceAccount uses no proxy, because the API server is in the cluster. In a
+//!   pod, the proxy variables are for AWS.
 
 use std::net::IpAddr;
 
@@ -13,21 +14,22 @@ use hyper::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 use thiserror::Error;
 
-/// Why a proxy cannot be used.
+/// The proxy setting is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
     "cannot use the proxy of {from}: it is not a URL of http, https or socks5. Set one such as \
      http://proxy.example.com:3128"
 )]
 pub struct ProxyError {
-    /// The source of the URL. The URL itself may contain a password.
+    /// The name of the invalid setting. The error omits the URL, which may contain a password.
     from: &'static str,
 }
 
-/// The proxy for `cluster`. `named`: that of its kubeconfig. `variable`: reads an environment variable.
+/// Returns the proxy for the cluster at `cluster`. `named` is the proxy in the cluster's kubeconfig. `variable` reads
+/// an environment variable.
 ///
 /// # Errors
-/// The setting is not a valid proxy.
+/// The setting does not contain a valid proxy URL.
 pub fn of(
     cluster: &Uri,
     named: Option<&str>,
@@ -48,7 +50,7 @@ pub fn of(
     };
     let Some((from, text)) = set.filter(|_| !is_local(cluster)) else { return Ok(None) };
     let none_for = either("NO_PROXY", "no_proxy").map(|(_, text)| for_port(&text, port(cluster)));
-    // The matcher only decides whether a proxy is used.
+    // The matcher only decides whether to use a proxy, so its URL does not matter.
     let matcher = Matcher::builder().all("http://proxy").no(none_for.unwrap_or_default()).build();
     if matcher.intercept(cluster).is_none() {
         return Ok(None);
@@ -58,9 +60,9 @@ pub fn of(
 
 fn read(text: &str, from: &'static str) -> Result<Uri, ProxyError> {
     let text = text.trim();
-    // The same rule as in curl and Go: without a scheme, it is an HTTP proxy.
+    // As curl and Go do, Headgate treats a URL without a scheme as an HTTP proxy.
     let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
-    // The proxy resolves the name in either case.
+    // The proxy resolves host names for both schemes.
     let text = text.strip_prefix("socks5h://").map_or(text.clone(), |rest| format!("socks5://{rest}"));
     let proxy: Uri = text.parse().map_err(|_| ProxyError { from })?;
     let is_known = matches!(proxy.scheme_str(), Some("http" | "https" | "socks5"));
@@ -84,13 +86,14 @@ fn is_local(cluster: &Uri) -> bool {
     host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-/// The part of `NO_PROXY` that applies to this port: an entry may contain a port. A domain entry may begin with `*.`.
+/// The entries of `NO_PROXY` that apply to the port `wanted`. An entry may contain a port. A domain entry may begin
+/// with `*.`, which is removed.
 fn for_port(text: &str, wanted: u16) -> String {
     let counts = |entry: &str| {
         let entry = entry.trim();
         let entry = entry.strip_prefix('*').filter(|rest| rest.starts_with('.')).unwrap_or(entry);
         match entry.rsplit_once(':') {
-            // An IPv6 address without brackets has no port.
+            // An IPv6 address without brackets contains no port.
             Some((host, _)) if host.contains(':') && !host.ends_with(']') => Some(entry.to_owned()),
             Some((host, port)) => {
                 (port.parse() == Ok(wanted)).then(|| host.trim_matches(['[', ']']).to_owned())
@@ -137,7 +140,7 @@ mod tests {
             ),
             (CLUSTER, &[("HTTP_PROXY", "http://p:1")], None),
             ("http://10.0.0.1:8080", &[("HTTP_PROXY", "http://p:1")], Some("http://p:1/")),
-            // NO_PROXY does not apply to the name of the proxy.
+            // `NO_PROXY` does not apply to the host name of the proxy.
             (CLUSTER, &[proxy, ("NO_PROXY", ".corp.example,10.0.0.0/8")], url),
             (CLUSTER, &[proxy, ("NO_PROXY", ".eks.amazonaws.com")], None),
             (CLUSTER, &[proxy, ("NO_PROXY", "localhost, *.eks.amazonaws.com,")], None),

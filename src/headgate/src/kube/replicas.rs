@@ -1,8 +1,8 @@
-//! Lists which other replicas are ready, only when a leader wants to hand over.
+//! Lists the other ready replicas when a leader considers a handover.
 //!
-//! The others have the labels of the own pod, without those that distinguish ReplicaSets or pods. A replica is ready if
-//! its probe succeeds, so nothing else must be stored. A replica outside of a pod, or in a pod without labels, knows no
-//! others.
+//! The other replicas have the same labels as this replica's pod, except labels that distinguish ReplicaSets or pods. A
+//! replica is ready if its readiness probe succeeds, so Headgate stores no further state. A replica outside of a pod,
+//! or in a pod without labels, finds no other replicas.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const OWN: [&str; 4] = [
     "apps.kubernetes.io/pod-index",
 ];
 
-/// A pod, and whether it is ready.
+/// The labels and the readiness of a pod.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = Pod)]
 struct Replica {
@@ -54,7 +54,8 @@ impl Replica {
         self.metadata.deletion_timestamp.is_none() && conditions.into_iter().any(is)
     }
 
-    /// The label selector of the others. `None`: nothing distinguishes them from other pods.
+    /// The label selector that matches the other replicas. `None`: the pod has no labels that distinguish replicas from
+    /// other pods.
     fn selector(&self) -> Option<String> {
         let labels = self.metadata.labels.iter().flatten().filter(|(key, _)| !OWN.contains(&key.as_str()));
         let labels: Vec<String> = labels.map(|(key, value)| format!("{key}={value}")).collect();
@@ -66,25 +67,25 @@ impl Replica {
 pub struct Replicas {
     pods: Api<Replica>,
     namespace: String,
-    /// The own pod, if the program runs in one.
+    /// The name of this replica's pod, if the program runs in a pod.
     pod: Option<Box<str>>,
     uid: Option<Uid>,
 }
 
 impl Replicas {
-    /// The replicas other than that in this pod.
+    /// Creates the list of all replicas except the replica in the pod `pod`.
     pub fn new(client: Client, own_namespace: &str, pod: Option<&str>) -> Self {
         let pods = Api::namespaced(client, own_namespace);
         Self { pods, namespace: own_namespace.to_owned(), pod: pod.map(Box::from), uid: None }
     }
 
-    /// The pod of this replica, after the others were listed.
+    /// The pod of this replica, if the replicas were already listed.
     pub fn own(&self) -> Option<(ObjectKey, Uid)> {
         let key = ObjectKey::new(self.namespace.as_str(), self.pod.as_deref()?);
         Some((key, self.uid.clone()?))
     }
 
-    /// The pods of the other ready replicas.
+    /// Returns the pod names of the other ready replicas.
     ///
     /// # Errors
     /// The API server does not answer in time.

@@ -1,6 +1,6 @@
-//! The records in the Lease about replicas in backoff: an annotation with a JSON list.
+//! The annotation of the Lease that records replicas in backoff, as a JSON list.
 //!
-//! If it cannot be read, there are no records.
+//! An invalid annotation counts as an empty list.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use k8s_openapi::api::coordination::v1::Lease as Object;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
-/// The annotation.
+/// The name of the annotation.
 const RESTS: &str = "headgate.dev/rests";
 
 #[derive(Deserialize, Serialize)]
@@ -33,7 +33,7 @@ pub(super) fn read(object: &Object) -> Vec<Rest> {
     notes.into_iter().map(rest).collect()
 }
 
-/// Writes the records. A new one began `now`.
+/// Writes the records to the Lease. The time `now` is the start of a new backoff.
 pub(super) fn write(object: &mut Object, rests: &[Rest], now: &str) {
     let note = |rest: &Rest| Note {
         identity: rest.identity.clone(),

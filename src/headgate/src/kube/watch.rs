@@ -1,16 +1,18 @@
-//! The watches. Each is a task that turns a stream of the API server into inputs of the engine, or into news for
-//! [`grants`](super::grants).
+//! Watches the API server. Each watch is a task that converts a stream of events to inputs of the engine, or to
+//! messages for [`grants`](super::grants).
 //!
-//! A broken watch continues from its last position. If the API server no longer knows that position, the watch lists
-//! everything again. Errors are retried forever, with growing pauses ([`patience`](super::patience)). They are counted,
-//! and logged together ([`watch_failures`](super::watch_failures)). Missing news never removes an object.
+//! An interrupted watch continues from its last position. If the API server no longer has that position, the watch
+//! lists all objects again. Watches retry forever, with growing pauses ([`patience`](super::patience)). Errors are
+//! counted, and errors of several watches are logged together ([`watch_failures`](super::watch_failures)). An
+//! interrupted watch never removes an object.
 //!
-//! Lists are consistent reads (no `resourceVersion`), so they are never older than earlier data. They come in pages, so
-//! a large cluster needs no large answer. Streaming lists (WatchList) would cost less. But kube requests them with
-//! `resourceVersion=0`, which an API server may answer from an old cache: a deleted pod would appear again.
+//! Lists are consistent reads (without `resourceVersion`), so they are never older than earlier data. Lists are paged,
+//! so even in a large cluster each response is small. Streaming lists (WatchList) would be cheaper, but kube requests
+//! them with `resourceVersion=0`. An API server may answer a request with `resourceVersion=0` from an old cache, so a
+//! deleted pod would appear again.
 //!
-//! Every dead watch is detected: the API server ends each one after [`WATCH_TIMEOUT`], and a watch without data for 5 s
-//! more is given up.
+//! Headgate detects every broken watch. The API server ends each watch after [`WATCH_TIMEOUT`], and the client closes a
+//! watch that is silent for 5 s longer.
 
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc, time::Duration};
 
@@ -44,12 +46,12 @@ use crate::{
     runtime::clock::Clock,
 };
 
-/// The number of objects in a page, unless they are large. Larger pages would fragment the heap.
+/// The number of objects in a page, unless the objects are large. Larger pages would fragment the heap.
 pub const PAGE: u32 = 100;
-/// A watch ends after this many seconds and continues in a new request.
+/// A watch ends after this many seconds and continues with a new request.
 const WATCH_TIMEOUT: u32 = 20;
-/// A watch that failed, and has not failed again for this time, counts as working even without news. An API server that
-/// does not answer is detected earlier.
+/// A failed watch counts as working again if it does not fail for this time, even without events. Headgate detects an
+/// unresponsive API server earlier.
 const QUIET: Duration = Duration::from_secs(45);
 
 /// The data that the watches need.
@@ -57,15 +59,15 @@ const QUIET: Duration = Duration::from_secs(45);
 pub struct Watches {
     /// The API server.
     pub client: Client,
-    /// The receiver of the inputs.
+    /// The channel to which the watches send inputs for the engine.
     pub inbox: mpsc::Sender<Input>,
-    /// The clock, the metrics and the failures.
+    /// The clock, the metrics and the watch failures.
     pub following: Following,
-    /// Requests for another list.
+    /// Requests to list all objects again.
     pub relists: Relists,
 }
 
-/// Follows the objects of the API server, and sends the changes.
+/// Follows the objects of a watch, and sends their changes.
 #[derive(Clone)]
 pub struct Following {
     /// The time.
@@ -76,12 +78,12 @@ pub struct Following {
     pub failures: WatchFailures,
 }
 
-/// Requests for watches to list once more.
+/// Requests to watches to list all objects again.
 #[derive(Clone, Debug)]
 pub struct Relists(Arc<BTreeMap<(Watch, Scope), Arc<Notify>>>);
 
 impl Relists {
-    /// For the watches of these scopes, and those of namespaces and nodes.
+    /// Creates the requests for the watches of these scopes, and for the watches of namespaces and nodes.
     pub fn new(scopes: &[Scope]) -> Self {
         let of = |watch| scopes.iter().map(move |scope| (watch, scope.clone()));
         let all = [Watch::Pods, Watch::Services, Watch::Bindings].into_iter().flat_map(of);
@@ -101,7 +103,7 @@ impl Relists {
     }
 }
 
-/// The engine no longer takes inputs: the program is ending.
+/// The receiver has closed the channel, because the program is stopping.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -126,7 +128,7 @@ impl Watches {
         .await
     }
 
-    /// Watches the TargetBindings of `scope` that users wrote.
+    /// Watches the TargetBindings in `scope` that users created.
     pub async fn bindings(self, scope: Scope) -> Result<(), Closed> {
         let written = watcher::Config::default().labels(&format!("{MADE_FROM}!={FROM_SERVICE}"));
         let api = self.api::<SlimBinding>(&scope);
@@ -206,7 +208,8 @@ impl Watches {
 }
 
 impl Following {
-    /// Sends the news of a watch to `into`, converted by `words`. Lists once more on request.
+    /// Converts the events of a watch with `words`, and sends the results to `into`. Lists all objects again on
+    /// request.
     pub async fn tell<K, T, W>(
         self,
         (kind, again): (&'static str, Option<Arc<Notify>>),
@@ -292,7 +295,7 @@ impl Following {
     }
 }
 
-/// The API of a kind in a scope.
+/// The API for a kind in a scope.
 pub fn within<K>(client: &Client, scope: &Scope) -> Api<K>
 where
     K: Resource<Scope = <Pod as Resource>::Scope>,
@@ -304,7 +307,7 @@ where
     }
 }
 
-/// The objects of an API server, and their changes.
+/// A stream of the objects in an API server, and of their changes.
 pub fn stream<K>(api: Api<K>, config: watcher::Config) -> BoxStream<'static, watcher::Result<Event<K>>>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,

@@ -1,8 +1,8 @@
-//! Reports failing watches together, not one by one.
+//! Reports failing watches together instead of one by one.
 //!
-//! An unavailable API server breaks every watch at once, and each retries every few seconds. One line announces the
-//! beginning, others follow at growing intervals with a count, and the last announces the end. A failure is not over
-//! while any watch has it.
+//! If the API server is unavailable, every watch fails at once and retries every few seconds. Headgate logs the
+//! beginning of a failure, repeats the line with a count at growing intervals, and logs the end. A failure ends when
+//! all affected watches work again.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,19 +21,19 @@ use crate::{
     },
 };
 
-/// The failures of all watches. Clones share it.
+/// The failures of all watches. Clones share the failures.
 #[derive(Clone, Debug, Default)]
 pub struct WatchFailures {
     all: Arc<Mutex<BTreeMap<Cause, Failing>>>,
     troubles: Troubles,
 }
 
-/// What distinguishes one failure from another.
+/// The kind of a failure. Failures of one kind are reported together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// Headgate may not list or watch the kind.
+    /// Headgate has no permission to list or watch the kind.
     Forbidden(&'static str),
-    /// The API server does not know the kind.
+    /// The kind is not installed in the API server.
     UnknownKind(&'static str),
     /// The API server returns another error.
     Refused(u16),
@@ -47,13 +47,13 @@ struct Failing {
     watches: BTreeSet<(&'static str, Scope)>,
 }
 
-/// Whether the watch only has to list again.
+/// Whether the error only means that the watch must list all objects again.
 pub fn is_too_old(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| status.code == 410)
 }
 
 impl WatchFailures {
-    /// No failures yet. `troubles`: receives what prevents this replica from leading.
+    /// Creates an empty set of failures. `troubles` receives the failures that prevent this replica from leading.
     pub fn new(troubles: Troubles) -> Self {
         Self { all: Arc::default(), troubles }
     }
@@ -61,7 +61,7 @@ impl WatchFailures {
     /// Records that a watch has failed.
     pub fn failed(&self, kind: &'static str, scope: &Scope, error: &watcher::Error, now: Moment) {
         let (cause, said) = judge(kind, error);
-        // A missing permission or kind affects every replica.
+        // A missing permission or a missing CRD affects every replica, so only other failures count.
         if matches!(cause, Cause::Unreachable | Cause::Refused(_)) {
             self.troubles.failed(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"), now);
         }
@@ -73,7 +73,7 @@ impl WatchFailures {
                 over(failing.outage.worked(now));
             }
         }
-        // The other parts of the text may change each time.
+        // Other parts of the error text may change with each failure, so only the kind of the failure counts.
         let failing = all.entry(cause).or_default();
         failing.watches.insert(watch);
         let watches = failing.watches.len();
@@ -89,7 +89,7 @@ impl WatchFailures {
         }
     }
 
-    /// Records that a watch has worked since `works`.
+    /// Records that a watch has worked since the time `works`.
     pub fn works(&self, kind: &'static str, scope: &Scope, works: Moment, now: Moment) {
         self.troubles.worked(headgate_core::Cause::WatchesFail, &format!("{kind} of {scope}"));
         let watch = (kind, scope.clone());
@@ -102,7 +102,7 @@ impl WatchFailures {
     }
 }
 
-/// A permanent error of the API server: a permission or the kind is missing.
+/// The error text if a permission or the kind is missing.
 pub fn refusal(kind: &'static str, error: &watcher::Error) -> Option<String> {
     match judge(kind, error) {
         (Cause::Forbidden(_) | Cause::UnknownKind(_), said) => Some(said),
@@ -116,7 +116,7 @@ fn over(told: Option<Told>) {
     }
 }
 
-/// The failure, and what to do about it, in a text that does not change between retries.
+/// The kind of the failure, and a text that states what to do. The text does not change between retries.
 pub fn judge(kind: &'static str, error: &watcher::Error) -> (Cause, String) {
     match status(error) {
         Some(status) if status.code == 403 => (

@@ -1,10 +1,10 @@
-//! Errors of the Kubernetes client in plain words.
+//! Formats errors of the Kubernetes client as short texts.
 //!
-//! The client's own messages contain a dump of the whole answer, or only the name of the failed layer.
+//! The client's own messages contain a dump of the whole response, or only the name of the failed layer.
 
 use std::error::Error;
 
-/// The API server's error, or why it did not answer.
+/// The API server's error message, or the reason why there was no response.
 pub fn plain(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
@@ -13,7 +13,7 @@ pub fn plain(error: &kube::Error) -> String {
     }
 }
 
-/// The messages of a chain of errors, up to an error of the Kubernetes client.
+/// The messages of a chain of errors, up to the first error of the Kubernetes client.
 pub fn plain_chain(error: &anyhow::Error) -> String {
     let mut words: Vec<String> = Vec::new();
     for cause in error.chain() {
@@ -26,7 +26,7 @@ pub fn plain_chain(error: &anyhow::Error) -> String {
     words.join(": ")
 }
 
-/// The message of the innermost cause, which the outer ones only wrap.
+/// The message of the innermost error, which the outer errors only wrap.
 pub fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

@@ -1,4 +1,5 @@
-//! TargetBindings of users as they are watched. Reading is lenient, so that an invalid object never stops a list.
+//! The watched TargetBindings that users created. Decoding is lenient, so that an invalid object never makes a list
+//! fail.
 
 use std::collections::BTreeMap;
 
@@ -29,8 +30,8 @@ pub struct SlimBinding {
     spec: Lenient,
 }
 
-/// The spec, or why it cannot be read. The schema rejects most invalid content, but not in objects that were stored
-/// earlier.
+/// The spec, or the reason why it is invalid. The schema rejects most invalid content, except in objects that were
+/// stored before the schema changed.
 #[derive(Clone, Debug)]
 struct Lenient(Result<Spec, String>);
 
@@ -69,10 +70,10 @@ struct Spec {
     pod_selector: Option<Selector>,
     port: Option<IntOrString>,
     protocol: Option<String>,
-    /// Some of them have the meaning of annotations of a Service.
+    /// The other fields, some of which have the same meaning as annotations of a Service.
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
-    /// Set if the whole spec cannot be read.
+    /// The reason why the whole spec is invalid, if it is.
     #[serde(skip)]
     unreadable: Option<String>,
 }
@@ -98,7 +99,8 @@ struct Selector {
 }
 
 impl SlimBinding {
-    /// The facts for the core. `None`: the object has no identity, which the API server never sends.
+    /// Converts the TargetBinding to the core's facts. Returns `None` for an object without a name or UID, which the
+    /// API server never sends.
     pub fn into_facts(mut self) -> Option<BindingFacts> {
         let ending = self.metadata.deletion_timestamp.is_some();
         let (key, uid) = identity(&mut self.metadata)?;
@@ -120,7 +122,7 @@ impl Spec {
         policy
     }
 
-    /// The pods. `Err`: the schema would reject the content.
+    /// The pods of the TargetBinding. Returns an error for content that the schema would reject.
     fn pods(self) -> Result<Pods, String> {
         if let Some(error) = self.unreadable {
             return Err(format!(
@@ -154,7 +156,7 @@ impl Spec {
     }
 }
 
-/// A whole TargetBinding, read as far as possible: an invalid one hides no other.
+/// A whole TargetBinding. Invalid parts are read as empty, so that one object does not make a list fail.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = TargetBinding)]
 pub struct AnyBinding {
@@ -175,7 +177,8 @@ impl From<AnyBinding> for TargetBinding {
     }
 }
 
-/// The annotation with the meaning of this field. For example, `gateWhenUnused` means `headgate.dev/gate-when-unused`.
+/// The annotation that has the same meaning as a field. For example, the field `gateWhenUnused` has the same meaning as
+/// `headgate.dev/gate-when-unused`.
 fn annotation_of(field: &str) -> String {
     let mut name = "headgate.dev/".to_owned();
     for letter in field.chars() {

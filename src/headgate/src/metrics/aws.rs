@@ -1,4 +1,4 @@
-//! Calls to AWS.
+//! The metrics of calls to AWS.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Metrics {
         self.calls.duration.get_or_create(&ActionLabel { action }).observe(took.as_secs_f64());
     }
 
-    /// Records how long a call has waited for a token.
+    /// Records how long a call waited for the rate limit.
     pub fn waited(&self, action: &'static str, wait: Duration) {
         self.calls.throttle_wait.get_or_create(&ActionLabel { action }).observe(wait.as_secs_f64());
     }

@@ -1,4 +1,4 @@
-//! What Headgate knows about the cluster, and what it reports to users.
+//! The metrics of Headgate's cache, watches and notices.
 
 use headgate_core::Reason;
 
@@ -36,8 +36,8 @@ impl Cluster {
             ),
             synced: page.gauge(
                 "synced",
-                "1 after the initial sync of all watches and TargetLedgers; \
-                                          Headgate sends nothing to AWS before",
+                "1 after the initial sync of all watches and TargetLedgers; Headgate sends nothing to AWS before \
+                 this sync",
             ),
         }
     }
@@ -53,12 +53,12 @@ impl Metrics {
         self.cluster.watch_failures.get_or_create(&KindLabel { kind }).inc();
     }
 
-    /// Counts a report to a user.
+    /// Counts a notice to a user.
     pub fn noticed(&self, reason: Reason) {
         self.cluster.notices.get_or_create(&ReasonLabel::of(reason)).inc();
     }
 
-    /// Counts an Event that was written, or could not be.
+    /// Counts an Event that was written or that could not be written.
     pub fn event_written(&self, written: bool) {
         self.cluster.event(if written { "written" } else { "failed" });
     }
@@ -68,12 +68,12 @@ impl Metrics {
         self.cluster.event("dropped");
     }
 
-    /// Counts a step of the wall clock in this direction.
+    /// Counts a step of the wall clock, by direction.
     pub fn clock_stepped(&self, direction: &'static str) {
         self.cluster.clock_steps.get_or_create(&DirectionLabel { direction }).inc();
     }
 
-    /// Sets the number of known pods, and whether everything was listed.
+    /// Sets the number of known pods, and whether the initial sync is complete.
     #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
     pub fn known(&self, pods: usize, synced: bool) {
         self.cluster.pods.set(pods as f64);

@@ -1,4 +1,4 @@
-//! Connections to the servers of the program.
+//! The metrics of connections to the program's servers.
 
 use prometheus_client::metrics::{family::Family, gauge::Gauge};
 

@@ -1,5 +1,5 @@
-//! The metrics of bindings and target groups, counted from the views at each scrape. Only the leader has them, so that
-//! sums over the replicas are right.
+//! The metrics of bindings and target groups, which are computed from the views at each scrape. Only the leader serves
+//! the metrics of bindings and target groups, so that sums over the replicas are correct.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ use prometheus_client::{
 use super::{level::Level, page::Page, said::Said};
 use crate::runtime::{clock::Clock, views::Views};
 
-/// One metric.
+/// A metric that is computed from the views.
 struct Count {
     name: &'static str,
     labels: &'static [&'static str],
@@ -32,7 +32,7 @@ struct Count {
     of: Of,
 }
 
-/// The source of a metric. A part is the value of the last label.
+/// The source of a metric. If there are several numbers, the last label distinguishes them.
 enum Of {
     /// One number per target group.
     Group(fn(&GroupView) -> usize),
@@ -44,7 +44,7 @@ enum Of {
     ZoneParts(fn(&ZoneView) -> Vec<(&'static str, usize)>),
     /// How long a state of each target group has lasted, in seconds.
     Age(fn(&GroupView) -> Age),
-    /// The number of objects that bind, by their problems.
+    /// The number of Services and TargetBindings with a problem, by reason.
     Problems,
     /// The number of problems in `headgate status`.
     Said,
@@ -54,13 +54,13 @@ enum Of {
     BindingParts(fn(&BindingView) -> Vec<(&'static str, usize)>),
 }
 
-/// Since when a state has lasted.
+/// The start of a state.
 enum Age {
-    /// Since this time.
+    /// The state began at this time.
     Since(Moment),
     /// The state does not apply.
     Never,
-    /// Unknown.
+    /// The start is unknown.
     Unknown,
 }
 
@@ -87,7 +87,7 @@ const COUNTS: [Count; 14] = [
     Count {
         name: "last_read_age_seconds",
         labels: &["target_group"],
-        help: "Age of the last answered DescribeTargetHealth; absent before the first",
+        help: "Age of the last DescribeTargetHealth response; absent before the first response",
         of: Of::Age(|group| group.last_read.map_or(Age::Unknown, Age::Since)),
     },
     Count {
@@ -100,14 +100,14 @@ const COUNTS: [Count; 14] = [
         name: "problems",
         labels: &["reason", "about"],
         help: "Problems that headgate status shows, by reason and object (target group, Service, \
-               TargetBinding, AWS, this replica); absent if there are none",
+               TargetBinding, AWS, this replica); absent without problems",
         of: Of::Said,
     },
     Count {
         name: "unhealthy_targets",
         labels: &["target_group", "aws_reason"],
         help: "Unhealthy targets of pods by AWS's reason code: Target.FailedHealthChecks, \
-               Target.ResponseCodeMismatch, Target.Timeout; absent if there are none",
+               Target.ResponseCodeMismatch, Target.Timeout; absent without unhealthy targets",
         of: Of::Unhealthy,
     },
     Count {
@@ -125,8 +125,7 @@ const COUNTS: [Count; 14] = [
     Count {
         name: "never_healthy_targets",
         labels: &["target_group"],
-        help: "Targets that were never healthy since their registration --never-healthy-after ago \
-               (NeverHealthy)",
+        help: "Targets that have not become healthy within --never-healthy-after of their registration (NeverHealthy)",
         of: Of::Group(|group| group.never_healthy),
     },
     Count {
@@ -152,14 +151,14 @@ const COUNTS: [Count; 14] = [
         labels: &["namespace", SERVICE, "port", "target_group", "kind"],
         help: "Targets of a binding by kind: wanted, registered, healthy, gate_closed, gate_unread (opened \
                by --gate-patience), without_gate. \
-               Your own TargetBindings have the label target_binding, not service",
+               Your own TargetBindings have the label target_binding instead of service",
         of: Of::BindingParts(by_progress),
     },
 ];
 
 /// The label with the name of a binding's Service.
 const SERVICE: &str = "service";
-/// The name of the label if a user's TargetBinding makes the binding.
+/// The label with the name of a binding's TargetBinding, if a user created the TargetBinding.
 const TARGET_BINDING: &str = "target_binding";
 
 fn by_state(zone: &ZoneView) -> Vec<(&'static str, usize)> {
@@ -167,7 +166,7 @@ fn by_state(zone: &ZoneView) -> Vec<(&'static str, usize)> {
     HealthState::ALL.iter().map(|state| (state.as_str(), of(*state))).collect()
 }
 
-/// The numbers of a paused target group. Empty for others.
+/// The numbers of pending changes of a paused target group. The list is empty for a target group that is not paused.
 fn by_change(group: &GroupView) -> Vec<(&'static str, usize)> {
     group.paused.map_or_else(Vec::new, |(registrations, removals)| {
         vec![("registrations", registrations), ("removals", removals)]
@@ -199,7 +198,7 @@ fn unhealthy(views: &Views) -> BTreeMap<(TargetGroupArn, &'static str), BTreeSet
     all
 }
 
-/// Declares the metrics, and counts them from `views` at each scrape while this replica leads.
+/// Declares the metrics, and computes them from `views` at each scrape while this replica is the leader.
 pub(super) fn register(
     mut page: Page,
     views: Arc<Views>,
@@ -243,7 +242,7 @@ impl Count {
         now: Moment,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), fmt::Error> {
-        // The registry does the same.
+        // The registry also adds a full stop to each help text.
         let help = format!("{}.", self.help);
         let mut family = encoder.encode_descriptor(self.name, &help, None, MetricType::Gauge)?;
         match self.of {
@@ -323,7 +322,7 @@ impl Count {
         Ok(())
     }
 
-    /// The labels of a binding that this object makes.
+    /// The label names for a binding, which depend on whether a Service or a TargetBinding created the binding.
     fn labels_of(&self, origin: &Origin) -> Vec<&'static str> {
         let service = match origin {
             Origin::Service(_) => SERVICE,
@@ -333,7 +332,7 @@ impl Count {
     }
 }
 
-/// Writes one sample with these label values in order.
+/// Writes one sample. The order of the values is the order of the labels.
 fn sample(
     family: &mut MetricEncoder<'_>,
     labels: &[&str],

@@ -22,7 +22,7 @@ use super::{
     page::{Counters, Histograms, Page},
 };
 
-/// The prefix of the names of the metrics.
+/// The prefix of the names of the IngressDaemonSet metrics.
 pub(super) const PREFIX: &str = "headgate_daemonsets";
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Daemonsets {
 }
 
 impl Metrics {
-    /// Counts a request for a set that has ended.
+    /// Counts a completed request for a set.
     pub fn set_asked(&self, verb: &'static str, outcome: &'static str, took: Duration) {
         self.daemonsets.requests.get_or_create(&RequestLabels { verb, outcome }).inc();
         self.daemonsets.duration.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());
@@ -55,16 +55,16 @@ impl Metrics {
 /// The number of nodes or pods in each state.
 type States = [(&'static str, usize); 5];
 
-/// The counts of a set.
+/// The numbers of nodes and pods of a set.
 #[derive(Clone, Debug)]
 pub struct SetCounts {
-    /// The set.
+    /// The name of the set.
     pub set: ObjectKey,
-    /// The number of its nodes by state.
+    /// The number of the set's nodes by state.
     pub nodes: States,
-    /// The number of its pods by state.
+    /// The number of the set's pods by state.
     pub pods: States,
-    /// The state of its rollout.
+    /// The state of the set's rollout.
     pub roll: &'static str,
 }
 
@@ -78,7 +78,7 @@ const PODS: (&str, &str) =
 const ROLLS: (&str, &str) =
     ("roll", "1, with the reason of the condition Progressing of an IngressDaemonSet");
 
-/// Declares the metrics that are counted at each scrape, and counts them while this replica leads.
+/// Declares the metrics that are computed at each scrape, and computes them while this replica is the leader.
 pub(super) fn counted(
     mut page: Page,
     leads: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! The list of all metrics in `docs/reference/metrics.md`, compared with the declarations. `make docs` writes it.
+//! Compares the list of metrics in `docs/reference/metrics.md` with the declarations. `make docs` writes the list.
 
 use std::{fmt::Write, fs, path::Path, sync::Arc};
 
@@ -27,7 +27,7 @@ fn docs_list_every_metric_as_the_code_declares_it() {
     compare("\n## `headgate daemonsets`\n", &Metrics::of_daemonsets(Clock::start(), Level::Debug, Vec::new));
 }
 
-/// Compares the table below this heading with the metrics of a program, or writes it.
+/// Compares the table below a heading with the metrics of a program, or writes the table.
 fn compare(heading: &str, metrics: &Metrics) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(PAGE);
     let page = fs::read_to_string(&path).unwrap();

@@ -1,4 +1,4 @@
-//! The two formats of the page, and how a scraper chooses one.
+//! The two formats of the metrics page, and how a scraper selects a format.
 
 /// A format of `/metrics`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -12,7 +12,7 @@ pub enum Format {
 const OPEN_METRICS: &str = "application/openmetrics-text";
 
 impl Format {
-    /// The format that the header `Accept` prefers. Without a preference, the older one.
+    /// The format that the `Accept` header prefers. Without a preference, the format is [`Self::Prometheus`].
     pub fn accepted(accept: Option<&str>) -> Self {
         let (mut open, mut plain) = (0.0, 0.0);
         for range in accept.unwrap_or_default().split(',') {
@@ -28,7 +28,7 @@ impl Format {
         if open > 0.0 && open >= plain { Self::OpenMetrics } else { Self::Prometheus }
     }
 
-    /// The header `Content-Type`.
+    /// The value of the `Content-Type` header.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",

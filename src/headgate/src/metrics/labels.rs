@@ -8,7 +8,7 @@ use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEn
 
 /// A set of labels with known names.
 pub(super) trait Labels: EncodeLabelSet + Clone + Debug + Eq + Hash + Send + Sync + 'static {
-    /// The names, in the order of the page.
+    /// The names of the labels, in the order of the page.
     const NAMES: &'static [&'static str];
 }
 

@@ -1,4 +1,4 @@
-//! Which replica leads, and Headgate's own objects in Kubernetes: the Lease and the ledgers.
+//! The metrics of leadership, and of Headgate's own objects in Kubernetes: the Lease and the TargetLedgers.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -28,13 +28,13 @@ impl Leader {
             ),
             cannot_lead: page.gauge(
                 "cannot_lead",
-                "1 while this replica cannot lead, or backs off after that (CannotLead)",
+                "1 while this replica cannot lead, or backs off because it could not lead (CannotLead)",
             ),
         }
     }
 }
 
-/// Requests for the Lease.
+/// The metrics of requests for the Lease.
 #[derive(Debug)]
 pub(super) struct Leases {
     failures: Counters<VerbLabel>,
@@ -54,7 +54,7 @@ impl Leases {
     }
 }
 
-/// Requests for the ledgers.
+/// The metrics of requests for the TargetLedgers.
 #[derive(Debug)]
 pub(super) struct Stored {
     ledger_requests: Counters<RequestLabels>,
@@ -78,7 +78,7 @@ impl Stored {
 }
 
 impl Metrics {
-    /// Sets whether this replica leads.
+    /// Sets whether this replica is the leader.
     pub fn leads(&self, leads: bool) {
         self.leads.store(leads, Ordering::Relaxed);
         self.leader.leads.set(flag(leads));
@@ -89,7 +89,7 @@ impl Metrics {
         self.leader.lease_conflict.set(flag(is));
     }
 
-    /// Sets whether something prevents this replica from leading.
+    /// Sets whether a failure prevents this replica from leading.
     pub fn cannot_lead(&self, is: bool) {
         self.leader.cannot_lead.set(flag(is));
     }
@@ -104,7 +104,7 @@ impl Metrics {
         self.leases.failures.get_or_create(&VerbLabel { verb }).inc();
     }
 
-    /// Counts a request for a ledger that has ended.
+    /// Counts a completed request for a TargetLedger.
     pub fn ledger_answered(&self, verb: &'static str, outcome: &'static str, took: Duration) {
         self.stored.ledger_requests.get_or_create(&RequestLabels { verb, outcome }).inc();
         self.stored.ledger_request_duration.get_or_create(&VerbLabel { verb }).observe(took.as_secs_f64());

@@ -1,4 +1,4 @@
-//! Pods that will be evicted, and nodes that will be removed.
+//! The metrics of pods that will be evicted, and of nodes that will be removed.
 
 use std::sync::atomic::Ordering;
 
@@ -39,11 +39,11 @@ impl Leaving {
             departure: page.histogram(
                 "departure",
                 SLOW,
-                "Time from the first eviction request for a pod without a hold to its approval",
+                "Time from the first eviction request for a pod without a hold to the approval of the eviction",
             ),
             nodes: page.gauges(
                 "nodes_leaving",
-                "Nodes that are being removed, by reason: NodeDying (or deleted, while it has pods), \
+                "Nodes that are being removed, by reason: NodeDying (also deleted nodes that still have pods), \
                  NodeDisrupted",
             ),
         }
@@ -51,25 +51,26 @@ impl Leaving {
 }
 
 impl Metrics {
-    /// Counts a requested eviction, and whether it was allowed.
+    /// Counts an eviction request, and whether the eviction was allowed.
     pub fn eviction_asked(&self, passes: bool, reason: Reason) {
         let answer = if passes { "pass" } else { "wait" };
         self.leaving.eviction_requests.get_or_create(&EvictionLabels { answer, reason: Word(reason) }).inc();
     }
 
-    /// Counts the result of recording a requested eviction on its pod.
+    /// Counts the result of annotating a pod with a pending eviction.
     pub fn note_ended(&self, outcome: &'static str) {
         self.leaving.notes.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// Sets the number of records that are still to be written.
-    #[allow(clippy::cast_precision_loss)] // far from it
+    /// Sets the number of annotations that are not written yet.
+    #[allow(clippy::cast_precision_loss)] // the count is far below 2^52
     pub fn notes_wait(&self, count: usize) {
         self.leaving.notes_waiting.set(count as f64);
     }
 
-    /// Sets the number of nodes that will be removed. Each replica knows them, but only the leader reports them.
-    #[allow(clippy::cast_precision_loss)] // far from it
+    /// Sets the number of nodes that will be removed. Only the leader reports the number, although each replica watches
+    /// nodes.
+    #[allow(clippy::cast_precision_loss)] // the count is far below 2^52
     pub fn nodes_go(&self, count: impl Fn(Fate) -> usize) {
         if !self.leads.load(Ordering::Relaxed) {
             self.leaving.nodes.clear();

@@ -1,4 +1,4 @@
-//! Which metrics are served: those that alerts, dashboard and runbook use, or all.
+//! The level of detail: only the metrics for alerts, dashboard and runbook, or all metrics.
 
 use clap::ValueEnum;
 
@@ -12,8 +12,7 @@ pub enum Level {
     Debug,
 }
 
-/// The metrics that only [`Level::Debug`] serves, without prefix and unit: details of Headgate's own work, and numbers
-/// that `problems` contains by reason.
+/// The names of the metrics that only [`Level::Debug`] serves, without prefix and unit.
 const DEBUG: [&str; 18] = [
     "aws_unreachable",
     "clock_steps",
@@ -36,12 +35,12 @@ const DEBUG: [&str; 18] = [
 ];
 
 impl Level {
-    /// The lowest level that serves a metric of this name.
+    /// The lowest level that serves the metric with this name.
     pub(super) fn of(name: &str) -> Self {
         if DEBUG.contains(&name) { Self::Debug } else { Self::Default }
     }
 
-    /// Whether this level serves a metric with this name.
+    /// Whether this level serves the metric with this name.
     pub(super) fn serves(self, name: &str) -> bool {
         self >= Self::of(name)
     }

@@ -1,7 +1,7 @@
-//! The metrics, in the OpenMetrics format and in that of Prometheus.
+//! The metrics, in the OpenMetrics format and in the Prometheus text format.
 //!
-//! Each is declared once, in the file of its topic, with its name, its help text and, by its type, its labels.
-//! `docs/reference/metrics.md` lists them in this order; `make docs` writes that list.
+//! Each metric is declared once, in the file for its topic, with its name, help text and labels.
+//! `docs/reference/metrics.md` lists the metrics in the order of declaration, and `make docs` writes that list.
 
 mod aws;
 mod cluster;
@@ -61,7 +61,8 @@ pub struct Metrics {
     readiness: Readiness,
     leaving: Leaving,
     connections: Connections,
-    /// Whether this replica leads. Only the leader's page has the metrics that only a leader knows.
+    /// Whether this replica is the leader. Some metrics are only on the leader's page, because only the leader has
+    /// their values.
     leads: Arc<AtomicBool>,
     said: Said,
     daemonsets: Daemonsets,
@@ -69,11 +70,11 @@ pub struct Metrics {
     shared: Shared,
 }
 
-/// How long a page is kept and sent to all clients. A thousand clients then cost as much as one, and there is one page
-/// in memory.
+/// How long the program reuses a page for all clients. A thousand clients then cause as much work as one client, and
+/// only one page is in memory.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
-/// The last page in each format, and when it was made.
+/// The last page in each format, and the time when it was created.
 #[derive(Debug)]
 struct Shared {
     clock: Clock,
@@ -87,14 +88,15 @@ impl Shared {
 }
 
 impl Metrics {
-    /// The metrics. Those of bindings and target groups are read from `views` at each scrape.
+    /// Creates the metrics of `headgate run`. The metrics of bindings and target groups are computed from `views` at
+    /// each scrape.
     pub fn new(views: Arc<Views>, clock: Clock, level: Level) -> Self {
         let mut page = Page::new(level);
         let leads: Arc<AtomicBool> = Arc::default();
         let said = Said::default();
         let daemonsets = Daemonsets::register(&mut Page::new(level));
         page.build_info();
-        // The order of declaration is the order on the page.
+        // The order of declaration determines the order on the page.
         Self {
             changes: Changes::register(&mut page),
             calls: Calls::register(&mut page),
@@ -114,8 +116,8 @@ impl Metrics {
         }
     }
 
-    /// The metrics of `headgate daemonsets`. They have their own page and names, so a sum over the replicas of one
-    /// program excludes the other. `sets` returns the state of each set.
+    /// Creates the metrics of `headgate daemonsets`. The metrics of `headgate daemonsets` have their own names, so that
+    /// sums over the replicas of one program exclude the other program. `sets` returns the counts of each set.
     pub fn of_daemonsets(
         clock: Clock,
         level: Level,
@@ -136,7 +138,7 @@ impl Metrics {
         Self { page: process::register(daemonsets::counted(page, leads, sets)), ..its }
     }
 
-    /// The page at `/metrics`, made at most once per second and shared by all clients.
+    /// The page at `/metrics`, which is created at most once per second and shared by all clients.
     ///
     /// # Errors
     /// A metric cannot be formatted.
@@ -151,7 +153,7 @@ impl Metrics {
         Ok(page)
     }
 
-    /// The present page.
+    /// Creates the page.
     ///
     /// # Errors
     /// A metric cannot be formatted.
@@ -159,7 +161,7 @@ impl Metrics {
         self.page.text(format)
     }
 
-    /// All declared metrics of every level, including those without a sample.
+    /// All declared metrics of every level, including metrics without a sample.
     pub fn declared(&self) -> &[Declared] {
         self.page.declared()
     }

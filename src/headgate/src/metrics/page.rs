@@ -1,4 +1,4 @@
-//! The page at `/metrics` in either format, and its declared metrics.
+//! The page at `/metrics` in either format, and the declared metrics.
 
 use std::{
     fmt::{self, Debug, Write},
@@ -21,7 +21,7 @@ use super::{
 const PREFIX: &str = "headgate";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Buckets in seconds: fine for the duration of deregistrations, coarse for AWS's answers.
+/// Buckets in seconds, fine for short durations and coarse for slow answers from AWS.
 pub(super) const FAST: [f64; 18] = [
     0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0,
     60.0,
@@ -40,23 +40,23 @@ pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 /// A declared metric.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// Its served name, with prefix, unit and, for a counter, `_total`.
+    /// The served name, with prefix, unit and, for a counter, `_total`.
     pub name: String,
-    /// The names of its labels.
+    /// The names of the metric's labels.
     pub labels: &'static [&'static str],
-    /// Counter, gauge or histogram.
+    /// The type of the metric: counter, gauge or histogram.
     pub kind: MetricType,
-    /// Its help text, without the full stop at the end.
+    /// The help text, without the full stop at the end.
     pub help: &'static str,
-    /// The lowest level that serves it.
+    /// The lowest level that serves the metric.
     pub level: Level,
 }
 
-/// All metrics. A separate method for each type registers them.
+/// The page with all metrics. Each type of metric has its own method for registration.
 #[derive(Debug)]
 pub(super) struct Page {
     registry: Registry,
-    /// The standard metrics that every program has.
+    /// The standard process metrics, which have no prefix.
     process: Registry,
     declared: Vec<Declared>,
     prefix: &'static str,
@@ -64,12 +64,12 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// The page of `headgate run`.
+    /// Creates the page of `headgate run`.
     pub(super) fn new(level: Level) -> Self {
         Self::of(PREFIX, level)
     }
 
-    /// A page whose metrics have this prefix.
+    /// Creates a page whose metrics have the prefix `prefix`.
     pub(super) fn of(prefix: &'static str, level: Level) -> Self {
         Self {
             registry: Registry::with_prefix(prefix),
@@ -80,17 +80,17 @@ impl Page {
         }
     }
 
-    /// Counters, served as `name`_total.
+    /// Adds counters. The served name is `name`_total.
     pub(super) fn counters<L: Labels>(&mut self, name: &str, help: &'static str) -> Counters<L> {
         self.add(name, L::NAMES, help, Family::default())
     }
 
-    /// A gauge without labels.
+    /// Adds a gauge without labels.
     pub(super) fn gauge(&mut self, name: &str, help: &'static str) -> Number {
         self.add(name, &[], help, Gauge::default())
     }
 
-    /// Gauges, of integers or of floating-point numbers.
+    /// Adds gauges of integers or of floating-point numbers.
     pub(super) fn gauges<L: Labels, G: Default>(&mut self, name: &str, help: &'static str) -> Family<L, G>
     where
         Family<L, G>: Metric,
@@ -98,7 +98,7 @@ impl Page {
         self.add(name, L::NAMES, help, Family::default())
     }
 
-    /// A histogram of seconds without labels, served as `name`_seconds.
+    /// Adds a histogram of seconds without labels. The served name is `name`_seconds.
     pub(super) fn histogram<const N: usize>(
         &mut self,
         name: &str,
@@ -108,12 +108,12 @@ impl Page {
         self.add(name, &[], help, Histogram::new(buckets))
     }
 
-    /// Histograms of seconds with the buckets [`FAST`], served as `name`_seconds.
+    /// Adds histograms of seconds with the buckets [`FAST`]. The served name is `name`_seconds.
     pub(super) fn histograms<L: Labels>(&mut self, name: &str, help: &'static str) -> Histograms<L> {
         self.add(name, L::NAMES, help, Family::new_with_constructor(|| Histogram::new(FAST)))
     }
 
-    /// The metric `build_info`: 1, with the version of the program.
+    /// Adds the metric `build_info`, whose value is 1 and whose label is the program's version.
     pub(super) fn build_info(&mut self) {
         let info: Family<BuildLabels, Number> =
             self.gauges("build_info", "1, with the version of the program");
@@ -142,7 +142,7 @@ impl Page {
         metric
     }
 
-    /// Only declares a metric, whose samples come from a collector.
+    /// Declares a metric whose samples come from a collector.
     pub(super) fn declare(
         &mut self,
         name: &str,
@@ -171,7 +171,7 @@ impl Page {
         self.process.register_collector(Box::new(collector));
     }
 
-    /// The served page.
+    /// Formats the page.
     pub(super) fn text(&self, format: Format) -> Result<String, fmt::Error> {
         let mut page = String::new();
         text::encode_registry(&mut page, &self.registry)?;
@@ -196,12 +196,13 @@ impl Page {
     }
 }
 
-/// 1 for true, 0 for false.
+/// Converts a boolean to a sample: 1 for true, 0 for false.
 pub(super) fn flag(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// The page in the older format: the name of a counter ends in `_total` on all lines, and there are no units.
+/// Converts the page to the Prometheus text format, in which all lines of a counter end in `_total` and units are
+/// absent.
 fn plain(page: &str) -> String {
     let mut text = String::with_capacity(page.len());
     let mut help = None;

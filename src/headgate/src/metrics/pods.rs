@@ -1,4 +1,4 @@
-//! How long pods take to become ready and to terminate, and what is dropped in between.
+//! The metrics of pods: how soon they are registered, ready and deregistered, and whether they stop too early.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{
     page::{Counters, FAST, Number, Page, SLOW},
 };
 
-/// How soon calls about a change are sent to AWS.
+/// The metrics of the time until Headgate calls AWS after a change.
 #[derive(Debug)]
 pub(super) struct Changes {
     ip_to_register: Histogram,
@@ -24,18 +24,18 @@ impl Changes {
             ip_to_register: page.histogram(
                 "pod_ip_to_register",
                 FAST,
-                "Time from the event with a pod's IP to its first RegisterTargets",
+                "Time from the event with a pod's IP to the first RegisterTargets call for the pod",
             ),
             deletion_to_deregister: page.histogram(
                 "deletion_to_deregister",
                 FAST,
-                "Time from the event for a terminating or deleted pod to its first DeregisterTargets",
+                "Time from the event for a terminating or deleted pod to the first DeregisterTargets call for the pod",
             ),
         }
     }
 }
 
-/// How soon registered pods are ready, and whether they serve long enough when they terminate.
+/// The metrics of the time until registered pods are ready, and of pods that stop too early.
 #[derive(Debug)]
 pub(super) struct Readiness {
     register_to_healthy: Histogram,
@@ -51,12 +51,14 @@ impl Readiness {
             register_to_healthy: page.histogram(
                 "register_to_healthy",
                 SLOW,
-                "Time from the answer of RegisterTargets to the first read that shows the target healthy",
+                "Time from the response to RegisterTargets to the first DescribeTargetHealth response with the \
+                 target healthy",
             ),
             healthy_to_gate: page.histogram(
                 "healthy_to_gate",
                 FAST,
-                "Time from the read that shows the last target of a pod healthy to the open readiness gate",
+                "Time from the DescribeTargetHealth response with all targets of a pod healthy to the open readiness \
+                 gate",
             ),
             gate_writes: page.counters(
                 "gate_writes",
@@ -65,23 +67,23 @@ impl Readiness {
             ),
             holds_too_short: page.counters(
                 "holds_too_short",
-                "Pods that stopped before their load balancer stopped sending to them (HoldTooShort)",
+                "Pods that stopped before their load balancers stopped sending requests (HoldTooShort)",
             ),
             contested: page.gauge(
                 "contested_pods",
-                "Pods whose status shows the address of a pod on another node (AddressContested)",
+                "Pods whose status contains the address of a pod on another node (AddressContested)",
             ),
         }
     }
 }
 
 impl Metrics {
-    /// Records the first registration of a pod, `wait` after its IP was seen.
+    /// Records the first registration of a pod, sent `wait` after Headgate saw the pod's IP.
     pub fn registering(&self, wait: Duration) {
         self.changes.ip_to_register.observe(wait.as_secs_f64());
     }
 
-    /// Records the first deregistration of a terminating or deleted pod, `wait` after Headgate learned of it.
+    /// Records the first deregistration of a terminating or deleted pod, sent `wait` after Headgate saw the deletion.
     pub fn deregistering(&self, wait: Duration) {
         self.changes.deletion_to_deregister.observe(wait.as_secs_f64());
     }
@@ -96,12 +98,12 @@ impl Metrics {
         histogram.observe(took.as_secs_f64());
     }
 
-    /// Counts a write of a readiness gate, by outcome.
+    /// Counts a write to a readiness gate, by outcome.
     pub fn gate_written(&self, outcome: &'static str) {
         self.readiness.gate_writes.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
-    /// Starts the counters of a target group at zero, so that its first event is an increase.
+    /// Creates the counters of a target group with the value zero, so that the first event is an increase.
     pub fn serves(&self, group: &TargetGroupArn) {
         let _ = self.readiness.holds_too_short.get_or_create(&GroupLabel::of(group));
     }
@@ -111,13 +113,13 @@ impl Metrics {
         self.readiness.holds_too_short.remove(&GroupLabel::of(group));
     }
 
-    /// Sets the number of pods that show an address of a pod on another node.
+    /// Sets the number of pods whose status contains an address of a pod on another node.
     #[allow(clippy::cast_precision_loss)] // pods are far fewer than 2^52
     pub fn contested(&self, pods: usize) {
         self.readiness.contested.set(pods as f64);
     }
 
-    /// Counts a pod of this target group that was not held long enough.
+    /// Counts a pod of the target group that stopped too early.
     pub fn hold_too_short(&self, group: &TargetGroupArn) {
         self.readiness.holds_too_short.get_or_create(&GroupLabel::of(group)).inc();
     }

@@ -15,7 +15,7 @@ use super::{
     page::{Declared, Page},
 };
 
-/// The name without `_total`, the type, and the help text.
+/// The name without `_total`, the type, and the help text of each metric.
 const METRICS: [(&str, MetricType, &str); 6] = [
     ("process_cpu_seconds", MetricType::Counter, "Processor time of this process in seconds"),
     ("process_resident_memory_bytes", MetricType::Gauge, "Resident memory of this process"),
@@ -45,13 +45,13 @@ struct Process {
 }
 
 impl Process {
-    /// The values, in the order of [`METRICS`]. `None`: the system does not report it.
+    /// The values of the metrics, in the order of [`METRICS`]. `None`: the operating system does not report the value.
     #[cfg(target_os = "linux")]
     fn values(&self) -> [Option<f64>; 6] {
         let process = Read::myself().ok();
         let stat = process.as_ref().and_then(|process| process.stat().ok());
         let limit = process.as_ref().and_then(|process| process.limits().ok());
-        #[allow(clippy::cast_precision_loss)] // far from 2^52
+        #[allow(clippy::cast_precision_loss)] // the values are far below 2^52
         let number = |value: u64| value as f64;
         let cpu =
             stat.as_ref().map(|stat| number(stat.utime + stat.stime) / number(procfs::ticks_per_second()));
@@ -69,7 +69,7 @@ impl Process {
         ]
     }
 
-    /// Other systems do not have these files.
+    /// Operating systems other than Linux do not have the files in `/proc`.
     #[cfg(not(target_os = "linux"))]
     const fn values(&self) -> [Option<f64>; 6] {
         [None, None, None, None, None, Some(self.began)]

@@ -1,5 +1,5 @@
-//! The source of problems for the metrics: the code that makes `headgate status`. An alert and the command therefore
-//! show the same reason at the same time.
+//! Counts the problems of `headgate status` for the metrics. Alerts and the command use the same code, so both report
+//! the same reason at the same time.
 
 use std::{
     collections::BTreeMap,
@@ -9,12 +9,12 @@ use std::{
 
 use super::Metrics;
 
-/// A reason and its object.
+/// The reason of a problem, and the object that has it.
 pub type Problem = (String, String);
 
 type Source = Box<dyn Fn() -> Vec<Problem> + Send + Sync>;
 
-/// The problems, which are read at each scrape. Empty before there is a source. Clones share it.
+/// Returns the present problems at each scrape. Without a source, there are no problems. Clones share the source.
 #[derive(Clone, Default)]
 pub(super) struct Said(Arc<OnceLock<Source>>);
 
@@ -25,7 +25,7 @@ impl fmt::Debug for Said {
 }
 
 impl Said {
-    /// The number of each problem.
+    /// The number of objects with each problem.
     pub(super) fn counted(&self) -> BTreeMap<Problem, usize> {
         let mut all = BTreeMap::new();
         for problem in self.0.get().map(|source| source()).unwrap_or_default() {
@@ -36,7 +36,7 @@ impl Said {
 }
 
 impl Metrics {
-    /// Sets the source of the problems. Only the first call has an effect.
+    /// Sets the function that returns the problems. Only the first call has an effect.
     pub fn asks_what_is_wrong(&self, source: impl Fn() -> Vec<Problem> + Send + Sync + 'static) {
         let _ = self.said.0.set(Box::new(source));
     }

@@ -31,7 +31,7 @@ fn zone(wanted: usize, states: &[(HealthState, usize)]) -> ZoneView {
     ZoneView { wanted, serving: 0, states: states.iter().copied().collect() }
 }
 
-/// The views of a target group with one binding.
+/// The views of a target group with one binding, for tests.
 fn views(origin: Origin) -> Views {
     let views = Views::default();
     let group = group("blue");
@@ -78,7 +78,7 @@ fn views(origin: Origin) -> Views {
     views
 }
 
-/// The metrics, each with a sample.
+/// Metrics that all have a sample.
 fn filled() -> Metrics {
     filled_at(Level::Debug)
 }
@@ -193,7 +193,7 @@ fn a_binding_is_named_after_the_targetbinding_that_makes_it() {
     assert!(!page.contains("service=\""), "{page}");
 }
 
-/// The names of the labels of a sample, without the bucket of a histogram.
+/// The label names of a sample, without the bucket label of a histogram.
 fn labels_of(sample: &str) -> Vec<&str> {
     let Some((_, labels)) = sample.split_once('{') else { return Vec::new() };
     let (labels, _) = labels.split_once('}').unwrap();

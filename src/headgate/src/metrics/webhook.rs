@@ -1,4 +1,4 @@
-//! The answers of the webhooks, and their certificate.
+//! The metrics of the webhooks: their answers and their certificate.
 
 use std::time::Duration;
 
@@ -30,18 +30,18 @@ impl Webhook {
             ),
             injections: page.counters(
                 "injections",
-                "Decisions of the webhook about new pods, each once for a pod, without dry runs",
+                "Decisions of the webhook about new pods, counted once for each pod, without dry runs",
             ),
             certificate_end: page.gauge(
                 "webhook_certificate_end_timestamp_seconds",
-                "Expiry of this replica's webhook certificate in seconds since 1970; 0 if there is none",
+                "Expiry of this replica's webhook certificate in seconds since 1970; 0 without a certificate",
             ),
         }
     }
 }
 
 impl Metrics {
-    /// Counts an answer of the webhook with this HTTP status.
+    /// Counts an answer of a webhook, by HTTP status.
     pub fn webhook_answered(&self, status: u16, took: Duration) {
         self.webhook.requests.get_or_create(&StatusLabel { status }).inc();
         self.webhook.request_duration.observe(took.as_secs_f64());
@@ -54,9 +54,9 @@ impl Metrics {
         }
     }
 
-    /// Sets when the served certificate expires, in seconds since 1970.
+    /// Sets the expiry of the served certificate, in seconds since 1970.
     pub fn certificate_ends(&self, at: i64) {
-        #[allow(clippy::cast_precision_loss)] // exact until the year 285 million
+        #[allow(clippy::cast_precision_loss)] // the value is exact until the year 285 million
         self.webhook.certificate_end.set(at as f64);
     }
 }

@@ -1,7 +1,7 @@
-//! Whether this replica may act now. The task that holds the Lease writes it, and every task checks it immediately
-//! before it calls AWS or writes to Kubernetes.
+//! Whether this replica is the leader and may write now. The task that holds the Lease writes the [`Standing`]. Every
+//! task checks the `Standing` immediately before it calls AWS or writes to Kubernetes.
 //!
-//! A term needs no message to end: without a renewal, it ends at its end time.
+//! Without a renewal, a term ends at its end time, even if no message arrives.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::runtime::clock::Clock;
 
-/// What is known about the leader.
+/// The known state of the leader election.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The last term of this replica, which may be over.
@@ -23,31 +23,31 @@ pub struct Standing {
     pub unable: Option<Unable>,
 }
 
-/// Why a replica cannot lead.
+/// The reason why a replica cannot lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unable {
     /// The reason.
     pub reason: Reason,
-    /// Since when.
+    /// The time when the failures began.
     pub since: Moment,
-    /// The end of its backoff. `None`: it leads anyway, because no other replica could.
+    /// The end of the replica's backoff. `None`: the replica remains the leader, because no other replica can lead.
     pub until: Option<Moment>,
 }
 
-/// A holder of the Lease with other settings than this replica. During an upgrade, that is normal. If it lasts, two
-/// installations share one Lease, and one of them does nothing.
+/// A holder of the Lease with other settings than this replica. During an upgrade, different settings are normal. If
+/// the settings differ for longer, two installations share one Lease, and one installation does nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stranger {
-    /// The namespaces that it manages, as text.
+    /// The namespaces that the holder manages, as text.
     pub serves: Box<str>,
-    /// What that means and what to do, as a sentence.
+    /// A sentence that explains the conflict and states what to do.
     pub said: Box<str>,
-    /// Since when such a holder has the Lease.
+    /// The time when a holder with other settings was first seen.
     pub since: Moment,
 }
 
 impl Stranger {
-    /// A holder with these settings, seen by a replica with the settings `own`.
+    /// Describes a holder with the settings `serves`, for a replica with the settings `own`.
     pub fn new(serves: &str, own: &str, since: Moment) -> Self {
         let said = format!(
             "a Headgate that manages {serves} holds the Lease, and this one manages {own}: only one of them \
@@ -59,7 +59,7 @@ impl Stranger {
 }
 
 impl Standing {
-    /// The other installation that holds the Lease, if it has held it for longer than a rollout takes.
+    /// The other installation that holds the Lease, if it has held the Lease for longer than a rollout takes.
     fn shut_out(&self, now: Moment) -> Option<&Stranger> {
         self.stranger.as_ref().filter(|stranger| now.since(stranger.since) >= ROLLOUT)
     }
@@ -93,7 +93,7 @@ impl Authority {
         ((sender, reports), Self { clock, standing, ledgers })
     }
 
-    /// The authority of a single replica, which always leads.
+    /// The authority of a single replica, which is always the leader.
     pub fn alone(clock: Clock) -> Self {
         let term = LeaseTerm {
             number: 1,
@@ -105,13 +105,13 @@ impl Authority {
         Self { clock, standing, ledgers: watch::Sender::new(Ledgers::default()) }
     }
 
-    /// The present term of this replica, if it leads now.
+    /// The present term of this replica, if it is the leader.
     pub fn term(&self) -> Option<LeaseTerm> {
         let now = self.clock.now();
         self.standing.borrow().term.filter(|term| now < term.until)
     }
 
-    /// Whether this replica has led without interruption since that term began.
+    /// Whether this replica has been the leader without interruption since the term `term` began.
     pub fn permits(&self, term: u64) -> bool {
         self.term().is_some_and(|now| now.number == term)
     }
@@ -131,17 +131,17 @@ impl Authority {
         self.standing.borrow().holder.clone()
     }
 
-    /// The other installation that holds the Lease, if it has held it for longer than a rollout takes.
+    /// The other installation that holds the Lease, if it has held the Lease for longer than a rollout takes.
     pub fn shut_out(&self) -> Option<Stranger> {
         self.standing.borrow().shut_out(self.clock.now()).cloned()
     }
 
-    /// The settings of a holder of another installation or version.
+    /// The settings of a holder that belongs to another installation or has another version.
     pub fn stranger(&self) -> Option<Stranger> {
         self.standing.borrow().stranger.clone()
     }
 
-    /// Why this replica cannot lead, if so.
+    /// The problem that prevents this replica from leading, if there is one.
     pub fn unable(&self) -> Option<Unable> {
         self.standing.borrow().unable.clone()
     }

@@ -1,7 +1,7 @@
-//! The only place that reads the monotonic clock and compares the wall clock with it.
+//! This module alone reads the monotonic clock and compares the wall clock with it.
 //!
-//! Every wait uses the monotonic clock. The wall clock only provides stored times, so it may be wrong, and may change
-//! while the process runs. Headgate follows such a change, and logs a step.
+//! Every wait uses the monotonic clock. The wall clock only provides stored times, so a wrong or changing wall clock is
+//! harmless. Headgate follows changes of the wall clock, and logs a step.
 
 use std::time::{Duration, SystemTime};
 
@@ -41,17 +41,17 @@ pub fn wall() -> WallTime {
     WallTime::since_1970(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }
 
-/// A smaller deviation of the wall clock is not corrected, because reading two clocks takes time.
+/// Headgate does not correct a smaller deviation of the wall clock, because reading two clocks takes time.
 const FOLLOWED: Duration = Duration::from_millis(500);
-/// A further deviation of the two clocks that is worth another report.
+/// Headgate reports a further deviation of the two clocks if it is at least this large.
 const SAID: Duration = Duration::from_secs(5);
 
-/// How far the wall clock was set.
+/// How far and in which direction the wall clock was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Forwards.
+    /// The wall clock was set forwards.
     Forwards(Duration),
-    /// Back.
+    /// The wall clock was set back.
     Back(Duration),
 }
 
@@ -67,8 +67,8 @@ impl Step {
     }
 }
 
-/// The known state of the wall clock: its value at the start of the process, and its present setting. See the module
-/// docs.
+/// The known state of the wall clock: its value when the process started, and its value at the last report. The module
+/// docs describe how Headgate uses the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Wall {
     followed: WallTime,
@@ -78,9 +78,9 @@ pub struct Wall {
 /// A deviation of the wall clock from its expected value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parted {
-    /// Its present value.
+    /// The wall clock's present value.
     pub shows: WallTime,
-    /// The step, if it is worth a report.
+    /// The step, if it is large enough for a report.
     pub step: Option<Step>,
 }
 
@@ -91,12 +91,12 @@ impl Wall {
         Self { followed: started, said: started }
     }
 
-    /// Its value at the start of the process.
+    /// The wall clock's value when the process started.
     pub const fn started(self) -> WallTime {
         self.followed
     }
 
-    /// Compares the value `wall` at `now` with the expected one.
+    /// Compares the wall clock's value at `now` with the expected value.
     pub fn look(&mut self, wall: WallTime, now: Moment) -> Option<Parted> {
         let started = wall - now.elapsed();
         if Step::between(self.followed, started).by() < FOLLOWED {

@@ -1,5 +1,5 @@
-//! The base of every part: the clock, supervised tasks, and the authority to write. Also the reports of outages, and
-//! the views of the engine.
+//! Shared parts of all servers: the clock, supervised tasks, the authority to write, reports of outages, and the
+//! engine's views.
 
 pub mod authority;
 pub mod clock;

@@ -1,45 +1,46 @@
-//! Decides when a repeated failure is worth a log line.
+//! Decides when a repeated failure deserves a log line.
 //!
 //! ```text
 //! fails ─► Begins      another cause ─► Changed      still fails after 1, 3, 7, 15, … minutes ─► GoesOn
 //! works ─► Over        fails again within a minute ─► Begins, and from then on Over only after a minute without failure
 //! ```
 //!
-//! Each failure is counted, even if it is not reported. The module owns no clock and does not log.
+//! The module counts every failure, including failures that it does not report. The module has no clock and does not
+//! log.
 //!
-//! Guarantees: an outage of one hour is reported at most 20 times, for any number of failures. An intermittent outage is
-//! reported like a continuous one.
+//! Guarantees: the module reports an outage of one hour at most 20 times, for any number of failures. An intermittent
+//! outage counts as a continuous outage.
 
 use std::{collections::BTreeSet, fmt, time::Duration};
 
 use headgate_core::Moment;
 
-/// The first pause between two lines about the same outage; it doubles each time.
+/// The first pause between two lines about the same outage. The pause doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest pause between two lines.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// A success counts as the end of an outage after this time without failures, if the outage had returned soon before.
+/// If an outage returns soon after its end, it ends again only after this time without failures.
 const SETTLED: Duration = Duration::from_secs(60);
-/// The number of causes of one outage that are reported when they occur. More are only counted.
+/// The number of causes of one outage that are reported when they occur. Further causes are only counted.
 const CAUSES: usize = 8;
 
 /// The kind of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It fails for the first time.
+    /// The operation fails for the first time.
     Begins,
-    /// It fails for a cause that was not reported yet.
+    /// The operation fails for a cause that was not reported yet.
     Changed,
-    /// It continues to fail.
+    /// The operation still fails.
     GoesOn,
-    /// It works again.
+    /// The operation succeeds again.
     Over,
 }
 
 /// A report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// The kind.
+    /// The kind of the report.
     pub what: What,
     /// The time from the first failure until now, or until the first success.
     pub lasted: Duration,
@@ -47,7 +48,7 @@ pub struct Told {
     pub failures: u64,
 }
 
-/// An outage of one thing.
+/// The state of one operation that may fail repeatedly.
 #[derive(Debug, Default)]
 pub struct Outage(Option<State>);
 
@@ -58,16 +59,16 @@ struct State {
     causes: BTreeSet<Box<str>>,
     pause: Duration,
     due: Moment,
-    /// Since when it works again.
+    /// The time of the first success since the last failure.
     works: Option<Moment>,
-    /// Whether its end was reported.
+    /// Whether the end of the outage was reported.
     over: bool,
-    /// Whether it failed again soon after that report.
+    /// Whether the operation failed again soon after the end of the outage was reported.
     relapsed: bool,
 }
 
 impl Outage {
-    /// Records a failure. `cause` identifies the cause, and contains nothing that changes each time.
+    /// Records a failure. `cause` identifies the cause, and must not contain text that changes with each failure.
     pub fn failed(&mut self, cause: &str, now: Moment) -> Option<Told> {
         let settled =
             |state: &State| state.over && state.works.is_some_and(|works| now.since(works) >= SETTLED);
@@ -110,7 +111,7 @@ impl Outage {
         self.has_worked_since(now, now)
     }
 
-    /// Records that nothing has failed since `works`. Returns a report if that is long enough.
+    /// Records that no failure has occurred since `works`. Returns a report if the outage is over.
     pub fn has_worked_since(&mut self, works: Moment, now: Moment) -> Option<Told> {
         let state = self.0.as_mut().filter(|state| !state.over)?;
         let works = *state.works.get_or_insert(works);
@@ -121,13 +122,13 @@ impl Outage {
         Some(Told { what: What::Over, lasted: works.since(state.since), failures: state.failures })
     }
 
-    /// Since when it fails, if it does.
+    /// The time since which the operation fails, if it fails.
     pub fn since(&self) -> Option<Moment> {
         self.0.as_ref().filter(|state| state.works.is_none()).map(|state| state.since)
     }
 }
 
-/// A duration for people: `45 s`, `12 min`, `5 h 10 min`.
+/// Formats a duration for people: `45 s`, `12 min`, `5 h 10 min`.
 pub struct Spelled(pub Duration);
 
 impl fmt::Display for Spelled {

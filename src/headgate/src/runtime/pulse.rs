@@ -1,4 +1,4 @@
-//! Whether the engine is progressing, and whether it has listed everything.
+//! Whether the engine is progressing, and whether its initial sync is complete.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
@@ -7,7 +7,7 @@ use std::{
 
 use crate::runtime::clock::Clock;
 
-/// Written by the owner of the engine, read by the probes.
+/// The owner of the engine writes the pulse, and the probes read it.
 #[derive(Debug)]
 pub struct Pulse {
     clock: Clock,
@@ -27,13 +27,13 @@ impl Pulse {
         self.synced.store(synced, Ordering::Relaxed);
     }
 
-    /// How long it has not progressed.
+    /// The time since the engine last progressed.
     pub fn still_for(&self) -> Duration {
         let moved = self.moved_at_millis.load(Ordering::Relaxed);
         Duration::from_millis(millis(self.clock).saturating_sub(moved))
     }
 
-    /// Whether every watch has listed all objects.
+    /// Whether the engine's initial sync is complete.
     pub fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! IngressDaemonSets for readers. `headgate daemonsets` manages them, and writes their status.
+//! IngressDaemonSets for `headgate status` and the page. `headgate daemonsets` manages the sets and writes their
+//! status.
 
 use std::sync::Arc;
 
@@ -8,12 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::api::ingress_daemon_set::IngressDaemonSetStatus;
 
-/// A set for readers.
+/// An IngressDaemonSet with its generation and status.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShownSet {
-    /// The generation of its spec.
+    /// The generation of the set's spec.
     pub generation: i64,
-    /// The status from `headgate daemonsets`. `None`: there is none yet.
+    /// The status from `headgate daemonsets`. `None`: the set has no status yet.
     pub status: Option<IngressDaemonSetStatus>,
 }
 
@@ -28,5 +29,5 @@ impl ShownSet {
     }
 }
 
-/// The sets by name. Only their watch writes them.
+/// IngressDaemonSets by name. Only the watch of IngressDaemonSets writes to the map.
 pub type Sets = DashMap<ObjectKey, Arc<ShownSet>>;

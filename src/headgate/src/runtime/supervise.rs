@@ -1,4 +1,4 @@
-//! Named tasks: if one ends unexpectedly, the others stop and the program fails.
+//! Supervises named tasks: if one task ends unexpectedly, the others stop and the program fails.
 
 use std::{future::Future, time::Duration};
 
@@ -10,10 +10,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
-/// Tasks that have not ended this long after the signal to stop are abandoned.
+/// The supervisor abandons tasks that have not ended this long after the signal to stop.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A task ended that should have continued.
+/// A task ended before the signal to stop.
 #[derive(Debug, Error)]
 #[error(
     "the task \"{name}\" ended unexpectedly: {why}; this is a bug or a lost connection, see the earlier log \
@@ -32,12 +32,12 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// No tasks. Cancelling `stop` ends the program.
+    /// Creates a supervisor without tasks. Cancelling `stop` ends the program.
     pub fn new(stop: CancellationToken) -> Self {
         Self { tasks: JoinSet::new(), stop }
     }
 
-    /// Starts a task. It should run until `stop`, and is dropped then.
+    /// Starts a task. The supervisor drops the task when `stop` is cancelled.
     pub fn spawn(
         &mut self,
         name: impl Into<String>,
@@ -66,7 +66,7 @@ impl Supervisor {
         self.tasks.spawn(async move { (name, task.await) });
     }
 
-    /// Waits for the end.
+    /// Waits until all tasks have ended.
     ///
     /// # Errors
     /// A task ended before the signal to stop.
@@ -98,7 +98,7 @@ impl Supervisor {
 /// Makes SIGTERM and SIGINT stop the program.
 ///
 /// # Errors
-/// The signals cannot be caught.
+/// The process cannot catch the signals.
 pub fn stop_on_signals(stop: &CancellationToken) -> std::io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

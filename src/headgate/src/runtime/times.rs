@@ -1,4 +1,4 @@
-//! Moments of the process as times of day, for people and programs.
+//! Converts moments of the process to times of day, for people and programs.
 
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// A conversion for the present moment.
+    /// Creates a conversion at the moment `now`.
     pub fn at(now: Moment) -> Self {
         Self { now, time: Timestamp::try_from(SystemTime::now()).unwrap_or_default() }
     }

@@ -1,5 +1,5 @@
-//! What prevents this replica from leading. Tasks that send calls and watches report it, and the task that holds the
-//! Lease reads it.
+//! The failures that prevent this replica from leading. Tasks and watches report failures, and the task that holds the
+//! Lease reads them.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -21,7 +21,7 @@ pub const fn why(reason: Reason) -> &'static str {
     }
 }
 
-/// See the module docs. Clones share it.
+/// The failures that tasks and watches reported. Clones share the failures.
 #[derive(Clone, Debug, Default)]
 pub struct Troubles(Arc<Mutex<Ability>>);
 
@@ -30,22 +30,23 @@ impl Troubles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a failure. `of` distinguishes failures with the same cause.
+    /// Records a failure. `of` distinguishes operations that fail with the same cause.
     pub fn failed(&self, cause: Cause, of: &str, now: Moment) {
         self.ability().failed(cause, of, now);
     }
 
-    /// Records a success.
+    /// Records that an operation succeeded.
     pub fn worked(&self, cause: Cause, of: &str) {
         self.ability().worked(cause, of);
     }
 
-    /// The failure that has lasted too long, if any.
+    /// The failure that has lasted too long, if there is one.
     pub fn present(&self, now: Moment) -> Option<Trouble> {
         self.ability().trouble(now)
     }
 
-    /// Whether the leader releases the Lease, if this many others are ready and not in backoff.
+    /// Returns the failure for which the leader should release the Lease, if `others` replicas are ready and not in
+    /// backoff.
     pub fn step_down(&self, others: usize, now: Moment) -> Option<(Trouble, Duration)> {
         self.ability().steps_down(others, now)
     }

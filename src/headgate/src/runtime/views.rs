@@ -1,5 +1,5 @@
-//! The views that readers can read without the engine: one entry per binding and per target group, replaced only when
-//! it changes.
+//! The engine's views, which readers access without the engine. Each binding and each target group has one entry, which
+//! is replaced only when it changes.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,31 +18,31 @@ use tokio::time::Instant;
 
 use super::sets::{Sets, ShownSet};
 
-/// The views. Only the owner of the engine writes them.
+/// The views of bindings, target groups and other objects. Only the owner of the engine writes the views.
 #[derive(Debug, Default)]
 pub struct Views {
     /// The views of bindings.
     pub bindings: DashMap<BindingKey, Arc<BindingView>>,
     /// The views of target groups.
     pub groups: DashMap<TargetGroupArn, Arc<GroupView>>,
-    /// The views of objects that bind.
+    /// The views of the Services and TargetBindings that bind ports.
     pub origins: DashMap<Origin, Arc<OriginView>>,
-    /// Namespaces that are or were selected. Unused if all namespaces are managed.
+    /// Namespaces that are or were selected. The map of namespaces is unused if all namespaces are managed.
     pub selections: DashMap<Arc<str>, Selection>,
     /// Deleted TargetBindings without remaining targets. The task that removes a finalizer also removes the entry.
     pub released: DashMap<ObjectKey, Uid>,
-    /// Nodes that will be removed, or were deleted while they have pods.
+    /// Nodes that will be removed, and deleted nodes that still have pods.
     pub nodes: DashMap<Arc<str>, Fate>,
-    /// By target group, the pods that stopped before the load balancer had stopped sending to them.
+    /// By target group, the number of pods that stopped while the load balancer could still send to them.
     pub too_short: DashMap<TargetGroupArn, TooShort>,
     /// Whether only selected namespaces are managed.
     pub namespaces_are_selected: bool,
-    /// IngressDaemonSets, if they are shown. They come from the API server, not from the engine.
+    /// IngressDaemonSets, if Headgate shows them. The sets come from the API server, not from the engine.
     pub sets: Arc<Sets>,
 }
 
 impl Views {
-    /// Replaces the nodes that will be removed.
+    /// Replaces the list of nodes that will be removed.
     pub fn nodes_go<'a>(&self, going: impl Iterator<Item = (&'a Arc<str>, Fate)>) {
         let going: HashMap<&Arc<str>, Fate> = going.collect();
         self.nodes.retain(|node, fate| going.get(node) == Some(fate));
@@ -53,7 +53,7 @@ impl Views {
         }
     }
 
-    /// The bindings in order. The copy means that a slow reader does not block the owner of the engine.
+    /// A sorted copy of the bindings. Because of the copy, a slow reader does not block the owner of the engine.
     pub fn all_bindings(&self) -> Vec<Arc<BindingView>> {
         let mut all: Vec<_> = self.bindings.iter().map(|entry| entry.value().clone()).collect();
         all.sort_by(|one, other| one.key.cmp(&other.key));
@@ -72,7 +72,7 @@ impl Views {
         all
     }
 
-    /// A copy of the objects that bind.
+    /// A sorted copy of the Services and TargetBindings that bind ports.
     pub fn all_origins(&self) -> Vec<Arc<OriginView>> {
         let mut all: Vec<_> = self.origins.iter().map(|entry| entry.value().clone()).collect();
         all.sort_by(|one, other| one.origin.cmp(&other.origin));
@@ -80,20 +80,20 @@ impl Views {
     }
 }
 
-/// Pods that stopped too early.
+/// Pods of one target group that stopped too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooShort {
-    /// Their number, since this replica started.
+    /// The number of pods that stopped too early since this replica started.
     pub pods: u64,
-    /// When the last one was seen.
+    /// The time when Headgate last saw a pod stop too early.
     pub last: Moment,
 }
 
-/// Whether a namespace is selected.
+/// Whether `--namespace-selector` selects a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// It is selected.
+    /// The namespace is selected.
     Selected,
-    /// It was selected until this time.
+    /// The namespace was selected until this time.
     Left(Instant),
 }

@@ -5,10 +5,10 @@ use std::{future::Future, time::Duration};
 use headgate_core::{Failure, FailureClass};
 use tokio::time::timeout;
 
-/// The error code of a request without an answer in time.
+/// The error code of a request that received no answer in time.
 pub const TIMEOUT: &str = "Timeout";
 
-/// The result of a request, or a timeout after `patience`.
+/// Returns the result of the request, or a timeout after `patience`.
 pub async fn within<T>(
     patience: Duration,
     request: impl Future<Output = Result<T, Failure>>,

@@ -1,12 +1,12 @@
-//! Limits the memory of all request bodies together.
+//! Limits the total memory of all request bodies.
 //!
-//! Memory is reserved as bytes arrive, so a client that announces much and sends little reserves little. Connections
-//! without a valid request so far share a part of the memory, so they cannot block the others. If no memory is free,
-//! the request waits until it is, or until the server's timeout.
+//! Memory is reserved as bytes arrive, so a large `Content-Length` alone reserves no memory. Connections that have not
+//! sent a valid request share a separate part of the memory, so they cannot block other connections. If no memory is
+//! free, the request waits until memory becomes free or the server's timeout ends the request.
 //!
-//! A request with an unknown path is rejected before its body is read. For some time, however, the webhook serves a
-//! path that is not secret: until the first secret path is in use, and after somebody replaced the configurations. Then
-//! every body is read.
+//! The server rejects a request with an unknown path before it reads the body. The webhook's path is not secret before
+//! the first secret path is in use, and after a user replaced the webhook configurations. While the path is not secret,
+//! the server reads the body of every request to the webhook's path.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The memory for all bodies, in bytes.
 pub const ROOM: u32 = 32 * 1024 * 1024;
-/// The part for connections that have not sent a valid request yet.
+/// The part of the memory for connections that have not sent a valid request yet.
 const UNPROVEN: u32 = 8 * 1024 * 1024;
 
-/// The memory of bodies.
+/// The memory that request bodies share.
 #[derive(Clone, Debug)]
 pub struct Bodies {
     proven: Arc<Semaphore>,
@@ -34,7 +34,7 @@ impl Default for Bodies {
     }
 }
 
-/// A whole body. Dropping it frees its memory.
+/// A completely received body. Dropping the body frees the memory.
 #[derive(Debug)]
 pub struct Whole {
     /// The content.
@@ -42,22 +42,22 @@ pub struct Whole {
     taken: Option<OwnedSemaphorePermit>,
 }
 
-/// Why there is no whole body.
+/// The reason why a body could not be received.
 #[derive(Debug, Error)]
 pub enum BadBody {
-    /// It is longer than allowed.
+    /// The body is larger than allowed.
     #[error("the body is too large; send at most {0} bytes")]
     TooLarge(usize),
-    /// It ended early.
+    /// The connection failed before the body was complete.
     #[error("the body did not arrive ({0}); send it completely")]
     Broken(String),
 }
 
 impl Bodies {
-    /// Reads a body of at most `largest` bytes. `trusted`: whether the connection has sent a valid request.
+    /// Reads a body of at most `largest` bytes. `trusted` states whether the connection has sent a valid request.
     ///
     /// # Errors
-    /// The body is larger, or does not arrive.
+    /// The body is too large, or the connection fails.
     pub async fn read<B>(&self, body: B, largest: usize, trusted: bool) -> Result<Whole, BadBody>
     where
         B: Body<Data = Bytes>,
@@ -106,7 +106,7 @@ mod tests {
         Full::from(vec![b'x'; length])
     }
 
-    /// A body that sends this many bytes, and then neither continues nor ends.
+    /// A body that sends `length` bytes, and then neither continues nor ends.
     fn stuck(length: usize) -> impl Body<Data = Bytes, Error = Infallible> {
         let first = stream::iter([Ok(Frame::data(Bytes::from(vec![b'x'; length])))]);
         StreamBody::new(first.chain(stream::pending()))

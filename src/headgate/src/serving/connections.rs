@@ -1,6 +1,7 @@
-//! The connections of one server: the phase of each, since when, and which one is closed for a newer one.
+//! Tracks the connections of one server: their phases, and which connection to close for a new one.
 //!
-//! This module does no I/O. A connection that must close gets a signal ([`Connection::closed`]) and closes itself.
+//! This module does no I/O. A connection that must close receives a signal ([`Connection::closed`]) and then closes
+//! itself.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,28 +22,29 @@ use crate::{metrics::Metrics, runtime::clock::Clock};
 pub struct Limits {
     /// The maximum number of connections.
     pub connections: usize,
-    /// The maximum number per address. If it equals `connections`, addresses have no limit of their own.
+    /// The maximum number of connections from one address. If the limit for one address equals `connections`, it has no
+    /// effect.
     pub of_an_address: usize,
     /// The timeout of the TLS handshake.
     pub handshake: Duration,
     /// The timeout from the first byte of a request to the end of its header.
     pub header: Duration,
-    /// The timeout from the end of a header to the answer. A server may set a shorter one.
+    /// The timeout from the end of a header to the answer. A server may set a shorter timeout.
     pub request: Duration,
-    /// The timeout without a request.
+    /// The timeout of a connection without a request.
     pub idle: Duration,
 }
 
 /// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It was accepted, and the TLS handshake may be in progress.
+    /// The connection was accepted, and the TLS handshake may be in progress.
     Handshake,
-    /// It sends the header of a request.
+    /// The client sends the header of a request.
     Header,
-    /// Its request is being read or answered.
+    /// The server reads or answers a request.
     Request,
-    /// It waits for a request.
+    /// The connection waits for a request.
     Idle,
 }
 
@@ -56,7 +58,7 @@ impl Phase {
         }
     }
 
-    /// The label of the metric for connections that took too long in this phase.
+    /// The metric label for connections that exceeded the timeout of this phase.
     fn word(self) -> &'static str {
         match self {
             Self::Handshake => "handshake",
@@ -92,14 +94,14 @@ impl Table {
         (id, close)
     }
 
-    /// The connection to close if there are too many after this one.
+    /// The connection to close if the connection `newest` exceeds the limit.
     fn to_close(&self, newest: u64) -> Option<u64> {
         let others = || self.entries.iter().filter(|(id, _)| **id != newest);
         let mut strangers: HashMap<IpAddr, (usize, u64)> = HashMap::new();
         for (id, entry) in others().filter(|(_, entry)| !entry.trusted) {
             strangers.entry(entry.peer).or_insert((0, *id)).0 += 1;
         }
-        // The oldest connection of the address with most connections.
+        // The first candidate is the oldest untrusted connection from the address with the most untrusted connections.
         let stranger = strangers.values().max_by_key(|(count, oldest)| (*count, u64::MAX - oldest));
         let idle = || others().filter(|(_, entry)| entry.phase != Phase::Request);
         stranger
@@ -108,7 +110,7 @@ impl Table {
             .or_else(|| self.entries.contains_key(&newest).then_some(newest))
     }
 
-    /// The connection of an address to close if it has too many after this one.
+    /// The connection of an address to close if the connection `newest` exceeds the address's limit.
     fn to_close_of(&self, peer: IpAddr, newest: u64) -> u64 {
         let own = || self.entries.iter().filter(|(id, entry)| entry.peer == peer && **id != newest);
         let closable = own().filter(|(_, entry)| !entry.trusted || entry.phase != Phase::Request);
@@ -149,13 +151,13 @@ impl Shared {
 }
 
 impl Connections {
-    /// No connections yet.
+    /// Creates an empty table of connections.
     pub fn new(server: &'static str, limits: Limits, metrics: Arc<Metrics>, clock: Clock) -> Self {
         let (table, crowd) = (Mutex::default(), Seldom::default());
         Self { shared: Arc::new(Shared { server, limits, metrics, clock, table, crowd }) }
     }
 
-    /// Adds a connection. If there are too many then, another one is closed.
+    /// Adds a connection. If the new connection exceeds a limit, another connection is closed.
     pub fn enter(&self, peer: IpAddr) -> Connection {
         let shared = &self.shared;
         let peer = peer.to_canonical();
@@ -179,7 +181,7 @@ impl Connections {
         Connection { place: Arc::new(Place { id, peer, close, shared: shared.clone() }) }
     }
 
-    /// Closes one connection, as if another had arrived.
+    /// Closes one connection, as if a new connection had exceeded the limit.
     pub fn close_one(&self) {
         let mut table = self.shared.table();
         let closed = table.to_close(u64::MAX).and_then(|id| table.close(id));
@@ -204,7 +206,7 @@ impl Connections {
         }
     }
 
-    /// Closes the connections that take too long.
+    /// Closes the connections that exceed a timeout.
     pub fn close_overdue(&self) {
         let shared = &self.shared;
         let mut table = shared.table();
@@ -229,13 +231,13 @@ impl Connections {
     }
 }
 
-/// The view of one connection.
+/// A handle to one connection.
 #[derive(Clone)]
 pub struct Connection {
     place: Arc<Place>,
 }
 
-/// The place of a connection, freed when its last reference is dropped.
+/// The table entry of a connection, which is removed when the last handle is dropped.
 struct Place {
     id: u64,
     peer: IpAddr,
@@ -256,22 +258,22 @@ impl Connection {
         self.place.peer
     }
 
-    /// Records that it has sent a valid request, so that it is closed after those that have not.
+    /// Records that the connection has sent a valid request. Untrusted connections are closed first.
     pub fn trust(&self) {
         self.change(|entry, _| entry.trusted = true);
     }
 
-    /// Whether it has sent a valid request.
+    /// Whether the connection has sent a valid request.
     pub fn is_trusted(&self) -> bool {
         self.place.shared.table().entries.get(&self.place.id).is_some_and(|entry| entry.trusted)
     }
 
-    /// Sets the phase.
+    /// Sets the phase of the connection.
     pub fn is(&self, phase: Phase) {
         self.change(|entry, now| (entry.phase, entry.since) = (phase, now));
     }
 
-    /// Records that it has sent data.
+    /// Records that the connection has sent data.
     pub fn reads(&self) {
         self.change(|entry, now| {
             if entry.phase == Phase::Idle {
@@ -280,7 +282,7 @@ impl Connection {
         });
     }
 
-    /// Waits until it should close.
+    /// Waits until the connection should close.
     pub async fn closed(&self) {
         self.place.close.cancelled().await;
     }
@@ -315,7 +317,7 @@ mod tests {
         [10, 0, 0, last].into()
     }
 
-    /// Connections of these addresses, trusted or not, in these phases since these seconds.
+    /// A table with connections: address, trust, phase, and start of the phase in seconds.
     fn table(all: &[(u8, bool, Phase, u64)]) -> Table {
         let mut table = Table::default();
         for (peer, trusted, phase, since) in all {

@@ -1,4 +1,4 @@
-//! The address that a server listens on.
+//! Opens the address on which a server listens.
 
 use std::{
     io,
@@ -8,7 +8,7 @@ use std::{
 use tokio::net::TcpListener;
 use tracing::info;
 
-/// Listens. On a machine without IPv6, `[::]` still means all addresses.
+/// Listens on an address. On a machine without IPv6, `[::]` means all IPv4 addresses.
 ///
 /// # Errors
 /// The address is not available.

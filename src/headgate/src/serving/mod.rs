@@ -1,22 +1,24 @@
-//! The servers of the program: one accept loop for the webhook and the admin server, with protection against malicious
-//! clients.
+//! The HTTP servers of the program: one accept loop for the webhook and the admin server, with protection against
+//! malicious clients.
 //!
 //! ```text
 //!  listen ─► serve: accept ─► TLS ─► hyper (HTTP/1.1) ─► the service of the server
 //!              │                          │
-//!              └────► connections ◄───────┘   the phase of each connection, and which one is closed for a newer one
+//!              └────► connections ◄───────┘   the phase of each connection, and which connection to close next
 //!                                  bodies     the memory of all request bodies
 //! ```
 //!
-//! **Guarantees.** A new connection is always accepted. At the limit, another one is closed for it. Connections without a
-//! valid request are closed first, beginning with the address that has most of them. If there are none, the connection with
-//! the longest idle time is closed. A connection is never closed while its valid request is being answered.
+//! **Guarantees.** The server always accepts a new connection. At the limit, the server closes another connection
+//! first. The server first closes connections without a valid request, beginning with the address that has the most
+//! such connections. If every connection has sent a valid request, the server closes the connection with the longest
+//! idle time. The server never closes a connection while it answers a valid request.
 //!
-//! A handshake, a header, a request and idling each have a timeout. Three limits bound the memory that clients can occupy:
-//! the number of connections, hyper's buffers of [`BUFFER`], and [`bodies`].
+//! Each phase of a connection (handshake, header, request, idle) has a timeout. Three limits bound the memory that
+//! clients can use: the number of connections, hyper's buffers of [`BUFFER`], and [`bodies`].
 //!
-//! **Assumptions.** A server decides what a valid request is ([`Connection::trust`]). hyper's own timeout for headers begins
-//! when it waits for a request, so it cannot distinguish a slow header from an idle connection. [`connections`] can.
+//! **Assumptions.** Each server decides which requests are valid ([`Connection::trust`]). hyper's header timeout begins
+//! when hyper waits for a request, so hyper cannot distinguish a slow header from an idle connection. The module
+//! [`connections`] distinguishes slow headers from idle connections.
 
 pub mod bodies;
 pub mod connections;
@@ -53,17 +55,17 @@ use self::{
 };
 use crate::{metrics::Metrics, runtime::clock::Clock};
 
-/// The maximum size of hyper's buffers of one connection. A longer header is rejected.
+/// The maximum size of hyper's buffers for one connection. The server rejects a longer header.
 pub const BUFFER: usize = 16 * 1024;
-/// How often timeouts are checked.
+/// The interval between checks of the timeouts.
 const SWEEP: Duration = Duration::from_secs(1);
-/// After the signal to stop, how long requests in flight may take.
+/// The timeout for requests in flight after the signal to stop.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// A server that listens.
+/// A listening server.
 #[derive(Clone)]
 pub struct Server {
-    /// The name in logs and metrics.
+    /// The server's name in logs and metrics.
     pub name: &'static str,
     /// The limits of connections.
     pub limits: Limits,
@@ -74,8 +76,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves until `stop`, and then until the requests in flight are answered. `service` creates the service for one
-    /// connection.
+    /// Serves until `stop`, and then waits until the requests in flight are answered. `service` creates the service for
+    /// one connection.
     pub async fn serve<S, B>(
         self,
         listener: TcpListener,
@@ -121,7 +123,7 @@ impl Server {
                     sleep(Duration::from_millis(100)).await;
                 }
             }
-            // Yield first, so that accepted connections are served before new ones.
+            // The loop yields first, so that accepted connections are served before new connections are accepted.
             yield_now().await;
         }
         connections.close_all_but_requests();
@@ -129,7 +131,7 @@ impl Server {
     }
 }
 
-/// One connection.
+/// The task that serves one connection.
 struct Exchange {
     connection: Connection,
     failed: Arc<Seldom>,

@@ -1,4 +1,5 @@
-//! Limits log lines that clients without permissions could cause often. Each line contains the number of occurrences.
+//! Limits the number of log lines that clients without permissions can cause. Each line contains the number of omitted
+//! lines.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -30,12 +31,12 @@ struct Said {
 }
 
 impl Seldom {
-    /// With this pause between two lines.
+    /// Creates a limit with the given pause between two lines.
     pub fn with_pause(pause: Duration) -> Self {
         Self { pause, said: Mutex::default() }
     }
 
-    /// Records an occurrence. `Some`: log it, with the number of occurrences since the last line.
+    /// Records an occurrence. `Some`: the caller must log a line with the number of omitted occurrences.
     pub fn say(&self, now: Moment) -> Option<u64> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.last.is_some_and(|last| now.since(last) < self.pause) {

@@ -23,8 +23,8 @@ const LIMITS: Limits = Limits {
     idle: Duration::from_secs(60),
 };
 
-/// A server with two paths. `/good` is a valid request. `/slow` signals that it has `begun`, and is answered after
-/// `go`.
+/// A server with two paths. A request for `/good` is valid. A request for `/slow` signals `begun`, and is answered
+/// after `go`.
 struct Stage {
     address: SocketAddr,
     metrics: Arc<Metrics>,
@@ -81,7 +81,7 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n")
 }
 
-/// Reads until the answer is complete.
+/// Reads from the stream until the answer is complete.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut said = Vec::new();
     while !said.ends_with(b"answer") {
@@ -91,7 +91,7 @@ async fn answer(stream: &mut TcpStream) -> String {
     String::from_utf8(said).unwrap()
 }
 
-/// Reads until the other side closes the connection.
+/// Reads from the stream until the server closes the connection.
 async fn hung_up(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest).await;

@@ -1,4 +1,4 @@
-//! The served certificate, which can change while connections continue.
+//! The served certificate, which can change while connections remain open.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use rustls::{
 use thiserror::Error;
 use tokio::sync::watch;
 
-/// The served certificate. `None`: there is none yet.
+/// The served certificate. `None`: there is no certificate yet.
 pub type Served = Option<Arc<CertifiedKey>>;
 
-/// Why a certificate cannot be served.
+/// The reason why a certificate cannot be served.
 #[derive(Debug, Error)]
 pub enum BadCertificate {
     /// The certificate or the key is invalid.
     #[error("cannot read {what} ({error}). Use PEM")]
     Unreadable {
-        /// Which of the two.
+        /// The invalid part: the certificate or the key.
         what: &'static str,
         /// The error.
         error: rustls::pki_types::pem::Error,
     },
-    /// They do not match, or are of an unsupported kind.
+    /// The certificate and the key do not match, or have an unsupported type.
     #[error(
         "cannot serve the certificate and the key ({0}). Use a certificate chain and the key of its first \
          certificate"
@@ -34,10 +34,10 @@ pub enum BadCertificate {
     Unfit(#[from] rustls::Error),
 }
 
-/// Reads a certificate chain and its key, both as PEM.
+/// Parses a certificate chain and its key, both as PEM.
 ///
 /// # Errors
-/// What to set.
+/// The error states what to set.
 pub fn certified(chain: &[u8], key: &[u8]) -> Result<CertifiedKey, BadCertificate> {
     let unreadable = |what| move |error| BadCertificate::Unreadable { what, error };
     let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
@@ -56,16 +56,17 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// The TLS configuration with the present certificate.
+/// Creates a TLS configuration that serves the present certificate.
 ///
 /// # Errors
-/// Never with the built-in provider.
+/// The built-in provider never causes an error.
 pub fn configuration(served: watch::Receiver<Served>) -> Result<Arc<ServerConfig>, rustls::Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(Current(served)));
-    // The API server resumes no session. Tickets would only cost time and memory, also for malicious clients.
+    // API servers do not resume TLS sessions. Session tickets would only cost time and memory, also for malicious
+    // clients.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.alpn_protocols = vec![b"http/1.1".to_vec()];

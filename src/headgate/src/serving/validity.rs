@@ -1,38 +1,38 @@
-//! Reads the validity of a certificate from its DER form.
+//! Reads the validity period of a certificate from its DER form.
 
 use jiff::{civil::DateTime, tz::TimeZone};
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
-/// The tag of the version, which is optional.
+/// The DER tag of the optional version.
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
-/// The validity of a certificate, in seconds since 1970.
+/// The validity period of a certificate, in seconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Life {
-    /// The start.
+    /// The start of the period.
     pub from: i64,
-    /// The end.
+    /// The end of the period.
     pub until: i64,
 }
 
 impl Life {
-    /// The length in seconds.
+    /// The length of the period in seconds.
     pub const fn length(self) -> i64 {
         self.until.saturating_sub(self.from)
     }
 }
 
-/// The validity of the certificate in this DER. `None`: it is not a certificate.
+/// The validity period of a certificate in DER form. `None`: the input is not a certificate.
 pub fn life(der: &[u8]) -> Option<Life> {
     let (certificate, _) = take(der, SEQUENCE)?;
     let (mut rest, _) = take(certificate, SEQUENCE)?;
     if rest.first() == Some(&VERSION) {
         rest = take(rest, VERSION)?.1;
     }
-    // The serial number, the algorithm of the signature, and the issuer.
+    // Skip the serial number, the signature algorithm and the issuer.
     for tag in [INTEGER, SEQUENCE, SEQUENCE] {
         rest = take(rest, tag)?.1;
     }
@@ -42,7 +42,7 @@ pub fn life(der: &[u8]) -> Option<Life> {
     Some(Life { from, until })
 }
 
-/// The content of an element with this tag, and the rest of the input.
+/// The content of the element with the tag `tag`, and the remaining input.
 fn take(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&is, rest) = input.split_first()?;
     let (&first, rest) = rest.split_first()?;
@@ -58,7 +58,7 @@ fn take(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(length)
 }
 
-/// A time, and the rest of the input.
+/// A time, and the remaining input.
 fn time(input: &[u8]) -> Option<(i64, &[u8])> {
     let tag = *input.first()?;
     let (text, rest) = take(input, tag)?;
@@ -94,7 +94,7 @@ mod tests {
                 (rcgen::date_time_ymd(from, 2, 28), rcgen::date_time_ymd(until, 12, 31));
             parameters.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
         };
-        // 2026-02-28 and 2027-12-31. From 2050 on, times have another form.
+        // The expected dates are 2026-02-28 and 2027-12-31. From 2050 on, certificates contain times in another form.
         assert_eq!(life(&made(2026, 2027)), Some(Life { from: 1_772_236_800, until: 1_830_211_200 }));
         assert_eq!(life(&made(2026, 2051)).unwrap().until, 2_587_593_600);
     }

@@ -1,4 +1,4 @@
-//! Makes a status from the views.
+//! Creates a status from the views.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::runtime::{sets::ShownSet, times::Times, views::Views};
 
-/// The present state, as the leader with this identity sees it.
+/// The present status, as the leader `answered_by` sees it.
 pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> Status {
     let times = Times::at(now);
     let views = known.views;
@@ -48,7 +48,7 @@ pub fn status(known: &Known<'_>, answered_by: Option<String>, now: Moment) -> St
     }
 }
 
-/// The shown IngressDaemonSets.
+/// The IngressDaemonSets for the status.
 fn sets(views: &Views) -> Vec<IngressDaemonSet> {
     let set = |(key, set): (ObjectKey, Arc<ShownSet>)| {
         let status = set.status.clone().unwrap_or_default();
@@ -69,7 +69,7 @@ fn sets(views: &Views) -> Vec<IngressDaemonSet> {
     views.all_sets().into_iter().map(set).collect()
 }
 
-/// The nodes that will be removed, each with its pods that are targets.
+/// The nodes that will be removed, each with the number of its pods that are targets.
 fn leaving_nodes(views: &Views) -> Vec<LeavingNode> {
     let mut pods: BTreeMap<Arc<str>, (Fate, BTreeSet<ObjectKey>)> =
         views.nodes.iter().map(|entry| (entry.key().clone(), (*entry.value(), BTreeSet::new()))).collect();

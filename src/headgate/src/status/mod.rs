@@ -1,4 +1,5 @@
-//! The problems, their objects, and the state of every target group by zone: the server's part of `headgate status`.
+//! Collects the problems and the state of every target group by zone. This module is the server's part of `headgate
+//! status`.
 //!
 //! ```text
 //!  headgate status ─► /debug/status ─► draw: from the views, which the engine's owner replaces when they change
@@ -6,11 +7,11 @@
 //!                          └── report ◄──┘
 //! ```
 //!
-//! A request does not wait for the engine: the views are in memory. Only the leader answers.
+//! A request does not wait for the engine, because the views are in memory. Only the leader answers requests.
 
 pub mod draw;
 pub mod problems;
 pub mod report;
 
-/// The path of its endpoint.
+/// The path of the status endpoint.
 pub const PATH: &str = "/debug/status";

@@ -1,4 +1,4 @@
-//! The problems, most severe first. A problem comes after its cause.
+//! Collects the problems, most severe first. The cause of a problem comes before the problem.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,10 +18,10 @@ use crate::{
     runtime::{authority::Unable, times::Times, troubles::why, views::Views},
 };
 
-/// A deregistration that AWS has not accepted for this time is a problem. Usually it takes milliseconds, or one second
-/// if AWS is slow.
+/// A deregistration that AWS has not accepted for this time is a problem. Usually AWS accepts a deregistration within
+/// milliseconds, or within one second if AWS is slow.
 const SLOW_REMOVAL: Duration = Duration::from_secs(30);
-/// A hold that was too short is a problem for this time.
+/// A hold that was too short counts as a problem for this time.
 const SAID_FOR: Duration = Duration::from_secs(3600);
 
 /// The data for a status.
@@ -29,20 +29,20 @@ const SAID_FOR: Duration = Duration::from_secs(3600);
 pub struct Known<'a> {
     /// The engine's views.
     pub views: &'a Views,
-    /// Why Headgate cannot reach AWS, if so.
+    /// The problem that prevents Headgate from reaching AWS, if there is one.
     pub aws: Option<Trouble>,
-    /// Why this replica cannot lead, if so.
+    /// The problem that prevents this replica from leading, if there is one.
     pub unable: Option<Unable>,
 }
 
-/// The reason and the object of each problem, without the sentence, for alerts.
+/// The reason and the object of each problem, for the metrics.
 pub fn words(known: &Known<'_>, now: Moment) -> Vec<(String, String)> {
     let groups: Vec<_> = known.views.groups.iter().map(|group| group.value().clone()).collect();
     let all = problems(known, &groups, Times::at(now)).into_iter();
     all.map(|problem| (problem.reason, problem.about)).collect()
 }
 
-/// All problems.
+/// Returns all problems.
 pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> Vec<Problem> {
     let mut all = Found::default();
     if let Some(Trouble { reason, sentence, since }) = &known.aws {
@@ -101,7 +101,7 @@ pub fn problems(known: &Known<'_>, groups: &[Arc<GroupView>], times: Times) -> V
     all.0.into_values().collect()
 }
 
-/// The found problems, most severe first, each once.
+/// The collected problems, most severe first, without duplicates.
 #[derive(Default)]
 struct Found(BTreeMap<(u8, &'static str, String, String), Problem>);
 
@@ -119,7 +119,7 @@ impl Found {
 
     fn add_to_group(&mut self, reason: Reason, group: &TargetGroupArn, message: String) -> &mut Problem {
         let found = self.add(reason, &format!("target group {}", group.name()), message);
-        // Groups of several accounts may have the same name.
+        // Target groups in different accounts may have the same name.
         let arn = group.to_string();
         if !found.target_groups.contains(&arn) {
             found.target_groups.push(arn);
@@ -168,8 +168,8 @@ fn unhealthy_said(reasons: &BTreeMap<&str, usize>) -> String {
     )
 }
 
-/// The zones without a healthy target, while other zones have some. Zones that the load balancer does not serve do not
-/// count.
+/// The zones without a healthy target, if other zones have healthy targets. Zones that the load balancer does not serve
+/// do not count.
 fn without_healthy(view: &GroupView) -> Vec<ZoneName> {
     if view.in_state(HealthState::Healthy) == 0 {
         return Vec::new();
@@ -182,8 +182,8 @@ fn without_healthy(view: &GroupView) -> Vec<ZoneName> {
     none.map(|(zone, _)| *zone).collect()
 }
 
-/// The rank of a problem. First come problems that stop Headgate, then those that drop requests now, then those that
-/// wait for a user. Last come consequences of such problems.
+/// The rank of a problem in the list. Problems that stop Headgate come first, then problems that drop requests now,
+/// then problems that wait for a user. The consequences of other problems come last.
 const fn rank(reason: Reason) -> u8 {
     match reason {
         Reason::AwsUnreachable | Reason::NoAwsCredentials => 0,

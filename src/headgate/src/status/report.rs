@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::ingress_daemon_set::NodeTurn;
 
-/// The state of everything.
+/// The status of an installation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
@@ -15,15 +15,15 @@ pub struct Status {
     pub at: MicroTime,
     /// The replica that answered.
     pub answered_by: Option<String>,
-    /// The problems, most severe first.
+    /// The list of problems, most severe first.
     pub problems: Vec<Problem>,
-    /// The nodes that will be removed, or were deleted while they have pods, by name.
+    /// The nodes that will be removed, and deleted nodes that still have pods, by name.
     #[serde(default)]
     pub leaving_nodes: Vec<LeavingNode>,
-    /// The IngressDaemonSets by name, if they are shown.
+    /// The IngressDaemonSets by name, if Headgate shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ingress_daemon_sets: Vec<IngressDaemonSet>,
-    /// The target groups, by name.
+    /// The target groups, sorted by name.
     pub target_groups: Vec<TargetGroup>,
 }
 
@@ -31,84 +31,86 @@ pub struct Status {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IngressDaemonSet {
-    /// Its namespace.
+    /// The set's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The set's name.
     pub name: String,
-    /// The reason of its rollout's state. `None`: `headgate daemonsets` has not written the status of its present
-    /// generation.
+    /// The reason of the set's condition `Progressing`. `None`: `headgate daemonsets` has not written the status of the
+    /// present generation.
     pub progress: Option<String>,
-    /// The sentence.
+    /// The message of the set's condition `Progressing`.
     pub message: String,
-    /// Nodes that should have pods.
+    /// The number of nodes that should have pods.
     pub nodes: i64,
-    /// How many of them have the newest template.
+    /// The number of nodes whose pods have the newest template.
     pub updated_nodes: i64,
-    /// How many of them have fewer available pods than wanted.
+    /// The number of nodes with fewer available pods than desired.
     pub degraded_nodes: i64,
-    /// The number of wanted pods.
+    /// The number of desired pods.
     pub wanted_pods: i64,
-    /// Pods that are available.
+    /// The number of available pods.
     pub available_pods: i64,
     /// The nodes that are being updated.
     pub turns: Vec<NodeTurn>,
 }
 
-/// A node that will be removed, or was deleted.
+/// A node that will be removed, or that was deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeavingNode {
-    /// Its name.
+    /// The node's name.
     pub node: String,
-    /// Why its targets are deregistered.
+    /// The reason why Headgate deregisters the node's targets.
     pub reason: String,
-    /// How many of its pods are still targets.
+    /// The number of the node's pods that are still targets.
     pub pods: usize,
 }
 
-/// A problem.
+/// A problem and its object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Problem {
     /// The reason.
     pub reason: String,
-    /// The object: a target group, a Service, a TargetBinding, an IngressDaemonSet, AWS or Headgate itself.
+    /// The object that has the problem: a target group, a Service, a TargetBinding, an IngressDaemonSet, AWS or
+    /// Headgate itself.
     pub about: String,
-    /// The sentence. It contains no age, so it changes only when the problem does.
+    /// A sentence that describes the problem. The sentence contains no age, so it changes only when the problem
+    /// changes.
     pub message: String,
-    /// When it began, if known.
+    /// The time when the problem began, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<MicroTime>,
-    /// The ARNs of the target groups that it concerns.
+    /// The ARNs of the affected target groups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub target_groups: Vec<String>,
 }
 
-/// A target group.
+/// The state of a target group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetGroup {
-    /// Its name.
+    /// The target group's name.
     pub name: String,
-    /// Its ARN.
+    /// The target group's ARN.
     pub arn: String,
-    /// The bindings of the group, such as `Service shop/web port http`.
+    /// The target group's bindings, such as `Service shop/web port http`.
     pub bound_by: Vec<String>,
-    /// Its zones by name. The name is empty for targets in an unknown zone.
+    /// The target group's zones by name. The name is empty for targets in an unknown zone.
     pub zones: Vec<Zone>,
     /// The number of foreign targets that are not draining.
     pub foreign: usize,
-    /// The number of deregistrations that wait.
+    /// The number of deregistrations that wait for healthy replacements or for their zone.
     pub held: usize,
-    /// If it is paused, the number of waiting registrations and deregistrations.
+    /// The number of waiting registrations and deregistrations, if the target group is paused.
     pub paused: Option<Paused>,
-    /// When the last answered read was sent.
+    /// The time when Headgate sent the last successful `DescribeTargetHealth` request.
     pub last_read: Option<MicroTime>,
-    /// When the oldest pending deregistration was caused.
+    /// The time since which the oldest pending deregistration waits.
     pub oldest_removal: Option<MicroTime>,
 }
 
-/// The calls that wait for the end of a pause.
+/// The changes that wait for the end of a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
     /// The number of registrations.
@@ -120,18 +122,18 @@ pub struct Paused {
 /// A zone of a target group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Zone {
-    /// Its name.
+    /// The zone's name.
     pub zone: String,
-    /// The number of wanted targets.
+    /// The number of desired targets.
     pub wanted: usize,
-    /// How many of these are healthy.
+    /// The number of desired targets that are healthy.
     pub serving: usize,
-    /// The number of targets that AWS shows, by state, including foreign ones.
+    /// The number of targets in AWS by state, including foreign targets.
     pub states: BTreeMap<String, usize>,
 }
 
 impl Status {
-    /// The number of wanted targets, and how many of them are healthy.
+    /// The number of desired targets, and how many of them are healthy.
     pub fn wanted(&self) -> (usize, usize) {
         let zones = self.target_groups.iter().flat_map(|group| &group.zones);
         zones.fold((0, 0), |(wanted, serving), zone| (wanted + zone.wanted, serving + zone.serving))

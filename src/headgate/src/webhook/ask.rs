@@ -1,4 +1,4 @@
-//! Queries to the owner of the engine: the bindings of a new pod, and whether a pod may be evicted.
+//! Queries to the owner of the engine: the bindings that select a new pod, and whether a pod may be evicted.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,64 +18,65 @@ use tokio::{
 
 use crate::runtime::pulse::Pulse;
 
-/// The maximum number of waiting queries. Further queries wait for room.
+/// The maximum number of queries in the queue. Further queries wait until the queue has room.
 pub const QUEUE: usize = 64;
-/// An engine that has not progressed for this time is stuck, not busy, so queries do not wait for it. The kubelet
-/// restarts it soon.
+/// An engine that has not progressed for this time counts as stuck, so queries do not wait for it. The kubelet soon
+/// restarts a stuck engine.
 const STUCK: Duration = Duration::from_secs(15);
 
 /// A query to the owner of the engine.
 #[derive(Debug)]
 pub enum Question {
-    /// Which bindings would select a new pod?
+    /// Requests the bindings that would select a new pod.
     WouldBind {
         /// The namespace of the pod.
         namespace: Box<str>,
-        /// Its labels.
+        /// The pod's labels.
         labels: Labels,
-        /// Its named ports.
+        /// The pod's named ports.
         ports: Vec<NamedPort>,
-        /// The UID of the controlling owner, unless the request is a dry run.
+        /// The UID of the pod's controller, unless the request is a dry run.
         owner: Option<Uid>,
-        /// The channel for the answer. The flag tells whether pods of the owner were not created with a hold.
+        /// The channel for the answer. The flag states whether earlier pods of the owner that had a hold were not
+        /// created.
         answer: oneshot::Sender<(Known, bool)>,
     },
-    /// May a pod be evicted?
+    /// Requests whether a pod may be evicted.
     MayEvict {
-        /// The pod.
+        /// The name of the pod.
         pod: ObjectKey,
-        /// The request.
+        /// The eviction request.
         request: eviction::Request,
         /// The channel for the answer.
         answer: oneshot::Sender<Ruling>,
     },
 }
 
-/// The sender of queries.
+/// Sends queries to the owner of the engine.
 #[derive(Clone, Debug)]
 pub struct Asking {
-    /// The managed namespaces.
+    /// The scopes that Headgate manages.
     pub scopes: Vec<Scope>,
-    /// Whether only selected namespaces of these are managed, which only the engine knows.
+    /// Whether a selector limits the managed namespaces. Only the engine has the list of selected namespaces.
     pub namespaces_are_selected: bool,
-    /// The channel to the owner.
+    /// The channel to the owner of the engine.
     pub questions: mpsc::Sender<Question>,
-    /// Whether the owner is progressing.
+    /// Whether the engine is progressing.
     pub pulse: Arc<Pulse>,
 }
 
-/// Why a query has no answer.
+/// The reason why a query has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Silence {
-    /// The owner has ended.
+    /// The owner of the engine has ended.
     Gone,
-    /// The answer takes too long.
+    /// The owner of the engine did not answer in time.
     Late,
 }
 
 impl Asking {
-    /// The known bindings that would select the pod, if the engine answers within `patience`. Also whether pods of its
-    /// owner were not created with a hold.
+    /// Returns the known bindings that would select the pod, if the engine answers within `patience`. The flag states
+    /// whether earlier pods of the owner that had a hold were not created.
     pub async fn would_bind(
         &self,
         namespace: &str,
@@ -93,8 +94,8 @@ impl Asking {
         known.unwrap_or((Known::Unknown { served: !self.namespaces_are_selected }, false))
     }
 
-    /// Whether a pod may be evicted. `None`: the engine is too busy to answer within `patience`. If the engine has
-    /// ended or is stuck, the eviction is allowed.
+    /// Returns whether a pod may be evicted. `None`: the engine did not answer within `patience`, because it is too
+    /// busy. If the engine has ended or is stuck, the eviction is allowed.
     pub async fn may_evict(
         &self,
         pod: ObjectKey,

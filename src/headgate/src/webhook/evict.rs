@@ -1,8 +1,8 @@
-//! Requests for the eviction of a pod. Each is answered at once: allowed, or rejected with 429.
+//! Answers requests for the eviction of a pod. Each request is allowed or rejected with 429, without a long wait.
 //!
-//! An eviction is allowed if Headgate cannot know or record enough. If it is only busy, the answer is 429. No answer
-//! waits for a write ([`super::notes`]). Both kinds of dry run are allowed without any effect:
-//! `kubectl drain --dry-run=server` has its flag only in the body.
+//! Headgate allows an eviction if it has no information about the pod or cannot record the request. If Headgate is only
+//! busy, the answer is 429. No answer waits for a write to a pod ([`super::notes`]). Both kinds of dry run are allowed
+//! without any effect, because `kubectl drain --dry-run=server` sets the flag only in the body.
 
 use std::{
     collections::BTreeSet,
@@ -34,47 +34,49 @@ use super::{
 };
 use crate::kube::events;
 
-/// The longest name of an object in Kubernetes.
+/// The maximum length of an object's name in Kubernetes.
 const LONGEST_NAME: usize = 253;
-/// The maximum wait for the leader's decision.
+/// The longest wait of a request for the leader's decision.
 const KEPT_WAITING: Duration = Duration::from_millis(1_200);
-/// The maximum wait for the engine within that time.
+/// The longest wait for one answer of the engine while a request waits for the leader's decision.
 const ENGINE: Duration = Duration::from_millis(500);
-/// A client should retry after this time if the engine was too busy.
+/// The time after which a client should retry if the engine was too busy.
 const BUSY: Duration = Duration::from_secs(3);
-/// The maximum number of requests that wait for a decision at once. Each is one more request in flight at the API
-/// server.
+/// The maximum number of requests that may wait for a decision at the same time. Each waiting request is another
+/// request in flight at the API server.
 const PLACES_TO_WAIT: usize = 8;
-/// How often a waiting request checks for a decision.
+/// The interval at which a waiting request checks for a decision.
 const ASKED_AGAIN: Duration = Duration::from_millis(50);
-/// The number of pods for which a sent Event is remembered. Beyond it, a pod may get another Event.
+/// The maximum number of pods for which Headgate stores that their eviction was logged. Beyond the maximum, a pod may
+/// get a second Event.
 const TOLD: usize = 10_000;
-/// If at most this much of the load balancer's time is left, the decision may come during the wait.
+/// If the propagation delay ends within this time, the decision may come during the wait.
 const ALMOST_OVER: Duration = Duration::from_secs(1);
 
-/// The data for evictions.
+/// The data for answers to eviction requests.
 #[derive(Clone)]
 pub struct Evicting {
-    /// The records to write on pods.
+    /// The records that must be written to pods.
     pub notes: Notes,
     /// Reads the nodes of pods without a hold.
     pub nodes: NodeReads,
     /// The queue of Events.
     pub notices: events::Sender,
-    /// Places for requests that wait for the leader's decision.
+    /// The permits for requests that wait for the leader's decision.
     waiting: Arc<Semaphore>,
-    /// The pods, by UID, whose allowed eviction was logged. Clients may request it repeatedly.
+    /// The pods, by UID, whose allowed eviction was already logged. The set prevents repeated log lines and Events when
+    /// clients retry.
     told: Arc<Mutex<BTreeSet<(Uid, Cause)>>>,
 }
 
 impl Evicting {
-    /// With all places free.
+    /// Creates the data with all permits free.
     pub fn new(notes: Notes, reads: NodeReads, notices: events::Sender) -> Self {
         let waiting = Arc::new(Semaphore::new(PLACES_TO_WAIT));
         Self { notes, nodes: reads, notices, waiting, told: Arc::default() }
     }
 
-    /// Whether this eviction was not logged yet for this cause.
+    /// Whether an eviction of the pod for this cause was not logged yet.
     fn is_news(&self, uid: &Uid, cause: Cause) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.len() >= TOLD {
@@ -84,7 +86,7 @@ impl Evicting {
     }
 }
 
-/// Whether the leader's next decision may come within a moment.
+/// Whether the leader may decide within about a second.
 fn is_near((cause, retry): (Cause, Duration)) -> bool {
     match cause {
         Cause::EvictionRecorded | Cause::EvictionWaitsForZone => true,
@@ -98,7 +100,7 @@ pub(super) fn is_dry_run(request: &Request) -> bool {
     request.dry_run.unwrap_or_default() || in_the_body.is_some_and(|all| !all.is_empty())
 }
 
-/// Reads the request for an eviction.
+/// Reads an eviction request.
 pub fn read(request: &Request) -> eviction::Request {
     let options = |path: &str| request.object.pointer(&format!("/deleteOptions/{path}"));
     let uid = options("preconditions/uid").and_then(Value::as_str).map(Uid::new);
@@ -107,7 +109,7 @@ pub fn read(request: &Request) -> eviction::Request {
     eviction::Request { uid, grace, ..eviction::Request::default() }
 }
 
-/// The message to the client.
+/// The message to a client whose eviction waits.
 fn waits(pod: &ObjectKey, cause: Cause) -> String {
     let why = match cause {
         Cause::EvictionWaitsForBudget => "its PodDisruptionBudget allows no eviction for now",
@@ -121,12 +123,12 @@ fn waits(pod: &ObjectKey, cause: Cause) -> String {
         Cause::HeadgateBusy => "Headgate is too busy to decide now",
         _ => "it is deregistered first",
     };
-    format!("pod {pod} may not be evicted yet: {why} ({}); retry", cause.reason())
+    format!("pod {pod} cannot be evicted yet: {why} ({}); retry", cause.reason())
 }
 
 impl Webhook {
-    /// Answers a request for an eviction by this time, even without information. The place is free again when the
-    /// engine has answered. Without a place, the engine is not asked.
+    /// Answers an eviction request before `until`, even without information. The permit `place` is released when the
+    /// engine has answered. Without a permit, the engine is not queried.
     pub(super) async fn evict(
         &self,
         request: &Request,
@@ -159,10 +161,11 @@ impl Webhook {
         }
     }
 
-    /// `Ok`: allowed. `Err`: why not, and after how many seconds the client should retry.
+    /// `Ok`: the eviction is allowed. `Err`: the reason for the wait, and the number of seconds after which the client
+    /// should retry.
     ///
-    /// The leader checks a zone within milliseconds, but the client only retries after seconds. Some requests therefore
-    /// wait a moment for its decision.
+    /// The leader checks a zone within milliseconds, but clients only retry after seconds. Therefore, some requests
+    /// wait for the leader's decision for about a second.
     async fn ruled(
         &self,
         pod: &ObjectKey,
@@ -180,7 +183,7 @@ impl Webhook {
             ruling = ruling.with_node(remains.ok_or(busy)?);
         }
         let mut wait = match ruling {
-            // The node was already read.
+            // The node was already read, so `Ruling::AskNode` is impossible here.
             Ruling::AskNode { .. } => return Err(busy),
             Ruling::Pass(cause) => return Ok(cause),
             Ruling::Regardless(cause, uid) => return Ok(self.passes_regardless(pod, uid, cause)),
@@ -190,7 +193,7 @@ impl Webhook {
                     if let Asked::Refused(why) = notes.ask(pod, &uid) {
                         return Ok(self.passes_unnoted(pod, uid, &why));
                     }
-                    // An earlier retry would only take API server time that the records need.
+                    // Earlier retries would use API server capacity that the writes of records need.
                     if notes.are_many() {
                         retry = LONGEST_RETRY;
                     }
@@ -209,7 +212,7 @@ impl Webhook {
         Err((cause, retry.as_secs().max(1)))
     }
 
-    /// Asks repeatedly while the leader may decide within a moment. `Some`: the eviction is allowed.
+    /// Queries the engine repeatedly while the leader may decide soon. `Some`: the eviction is allowed.
     async fn decided(
         &self,
         pod: &ObjectKey,
@@ -218,12 +221,12 @@ impl Webhook {
     ) -> Option<Cause> {
         while is_near(*wait) {
             sleep(ASKED_AGAIN).await;
-            // The record counts, although the watch may not show it yet: the node was read.
+            // The node was already read, although the watch may not show the record yet.
             match self.asking.may_evict(pod.clone(), request.clone(), ENGINE).await?.with_node(false) {
                 Ruling::AskNode { .. } => return None,
                 Ruling::Pass(cause) => return Some(cause),
                 Ruling::Regardless(cause, uid) => return Some(self.passes_regardless(pod, uid, cause)),
-                // The record will be written now, or at the next request.
+                // The record is already queued, or the client's next request queues it.
                 Ruling::Wait { cause, retry, .. } => *wait = (cause, retry),
             }
         }
@@ -235,12 +238,12 @@ impl Webhook {
         until.since(self.clock.now())
     }
 
-    /// Allows an eviction that cannot be recorded on the pod.
+    /// Allows the eviction of a pod on which the request cannot be recorded.
     fn passes_unnoted(&self, pod: &ObjectKey, uid: Uid, why: &str) -> Cause {
         let cause = Cause::LeavingNotRecorded;
         let note = format!(
-            "Eviction allowed without deregistration: the pod cannot be annotated ({}). Requests may be lost. Grant Headgate \
-             patch on pods.",
+            "The eviction was allowed without deregistration, because Headgate cannot annotate the pod ({}). Requests may be \
+             lost. Grant Headgate patch on pods.",
             brief(why)
         );
         self.notify(pod, uid, cause.reason(), &note);
@@ -253,15 +256,15 @@ impl Webhook {
         }
         let note = match cause {
             Cause::HoldMissing => {
-                "Eviction allowed although requests may be lost: no hold, and the node remains. Cordon the node first, or label \
-                 the namespace headgate.dev/inject and recreate the pod."
+                "The eviction was allowed although requests may be lost: the pod has no hold, and its node remains. Cordon the \
+                 node first, or label the namespace headgate.dev/inject and recreate the pod."
             }
             Cause::GraceCutsHold => {
-                "Eviction allowed with a grace period that is shorter than the hold. Requests may be lost. Drain without \
+                "The eviction was allowed with a grace period that is shorter than the hold. Requests may be lost. Drain without \
                  --grace-period."
             }
             _ => {
-                "Eviction allowed, because no leader decided in time. Requests may be lost. Check that a replica leads \
+                "The eviction was allowed, because no leader decided in time. Requests may be lost. Check that a replica leads \
                  (headgate_leader) and may patch pods."
             }
         };

@@ -1,7 +1,8 @@
-//! The certificate, the key and the path, from the files of a mounted Secret. They are read again when they change.
+//! Reads the certificate, the key and the path from the files of a mounted Secret. The module reads the files again
+//! when they change.
 //!
-//! `headgate certificates`, cert-manager or the user writes that Secret, and also the `caBundle` of the webhook
-//! configurations. Without a file `path`, the fixed path is served.
+//! `headgate certificates`, cert-manager or the user writes the mounted Secret and the `caBundle` of the webhook
+//! configurations. If there is no file `path`, Headgate serves the fixed path.
 
 use std::{
     io::ErrorKind,
@@ -22,20 +23,21 @@ use crate::{
     },
 };
 
-/// How often the files are checked. A kubelet updates a mounted Secret within one or two minutes; this adds little.
+/// The interval between checks of the files. The interval is short compared to the one or two minutes that a kubelet
+/// needs to update a mounted Secret.
 const PERIOD: Duration = Duration::from_secs(5);
 
-/// The receivers of the content.
+/// The channels that publish the content of the files.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// The certificate.
+    /// The channel for the certificate.
     pub certificate: watch::Sender<Served>,
-    /// The path.
+    /// The channel for the path.
     pub path: watch::Sender<Option<CallPath>>,
 }
 
 impl Published {
-    /// Nothing was read yet.
+    /// Creates the channels without content.
     #[must_use]
     pub fn nothing() -> Self {
         Self { certificate: watch::Sender::new(None), path: watch::Sender::new(None) }
@@ -51,7 +53,7 @@ struct Files {
 }
 
 async fn read(folder: &Path) -> Result<Files, String> {
-    // A kubelet replaces all files at once through a link, so all of them have the same version.
+    // A kubelet replaces all files at once through a symbolic link, so all files have the same version.
     let version = tokio::fs::canonicalize(folder.join("..data")).await;
     let folder_now = version.as_deref().unwrap_or(folder);
     let file = async |name: &str| tokio::fs::read(folder_now.join(name)).await;
@@ -73,7 +75,7 @@ async fn read(folder: &Path) -> Result<Files, String> {
     Ok(Files { chain, key, path })
 }
 
-/// Publishes the content of the folder until the receiver is dropped. Invalid content is logged, and the earlier
+/// Publishes the content of the folder until all receivers are dropped. Invalid content is logged, and the earlier
 /// content remains in use.
 pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) {
     let mut before: Option<Result<Files, String>> = None;
@@ -95,7 +97,7 @@ pub async fn keep(folder: PathBuf, published: Published, metrics: Arc<Metrics>) 
     }
 }
 
-/// Publishes the content. Returns when the certificate expires, in seconds since 1970.
+/// Publishes the content of the files. Returns the expiry of the certificate, in seconds since 1970.
 fn publish(files: &Files, published: &Published, metrics: &Metrics) -> Result<Option<i64>, String> {
     let certified = tls::certified(&files.chain, &files.key).map_err(|error| error.to_string())?;
     let path = match &files.path {
@@ -107,7 +109,7 @@ fn publish(files: &Files, published: &Published, metrics: &Metrics) -> Result<Op
     };
     let until = certified.cert.first().and_then(|leaf| validity::life(leaf)).map(|life| life.until);
     metrics.certificate_ends(until.unwrap_or_default());
-    // The path comes first, so that a client that connects finds both.
+    // The path is published first, so that a client that can connect also finds the path.
     published.path.send_replace(Some(path));
     published.certificate.send_replace(Some(Arc::new(certified)));
     Ok(until)
@@ -125,7 +127,7 @@ mod tests {
         runtime::{clock::Clock, views::Views},
     };
 
-    /// A certificate and its key, as PEM.
+    /// Creates a certificate and its key, as PEM.
     fn make() -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut parameters = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
@@ -138,7 +140,7 @@ mod tests {
         tls::certified(chain.as_bytes(), key.as_bytes()).unwrap().cert[0].clone()
     }
 
-    /// Writes the files like a kubelet: into a new folder to which a link points from then on.
+    /// Writes the files in the way of a kubelet: into a new folder, to which a symbolic link then points.
     fn mount(folder: &Path, version: &str, (chain, key): &(String, String), path: Option<&str>) {
         let new = folder.join(version);
         std::fs::create_dir_all(&new).unwrap();

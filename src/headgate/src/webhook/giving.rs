@@ -1,9 +1,9 @@
-//! What new pods get from this Headgate: the grace period of probes, and the program that holds containers without a
-//! shell.
+//! The settings for new pods: the grace period of probes, and the program that holds containers without a shell.
 //!
-//! The program, `headgate-hold`, is in Headgate's own image. A pod mounts it as an image volume, which API servers
-//! enable by default since 1.35 (KEP-4639). An older API server would reject the pod. This task therefore asks the API
-//! server for its version, and repeats that every hour because of upgrades.
+//! The program is `headgate-hold`, which Headgate's own image contains. A pod mounts `headgate-hold` as an image
+//! volume. API servers enable image volumes by default since 1.35 (KEP-4639). An older API server would reject a pod
+//! with an image volume. Therefore, a task requests the version of the API server every hour, because the API server
+//! may be upgraded.
 
 use std::{
     sync::{
@@ -20,39 +20,39 @@ use tracing::{debug, info};
 
 /// The first minor version of Kubernetes 1 that enables image volumes by default.
 const HAS_IMAGE_VOLUMES: u32 = 35;
-/// How long an answer is used.
+/// The interval between successful requests for the version.
 const AGAIN: Duration = Duration::from_secs(3600);
-/// The pause after an API server did not answer.
+/// The pause after a failed request for the version.
 const RETRY: Duration = Duration::from_secs(5);
-/// The minor version before the first answer.
+/// The value before the API server has returned its version.
 const UNKNOWN: u32 = u32::MAX;
 
-/// The options.
+/// The options for new pods.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The grace period in seconds for probes of a held container.
     pub probe_grace: u32,
     /// The longest grace period in seconds that Headgate sets.
     pub max_grace: Option<u32>,
-    /// The image that contains the program.
+    /// The image that contains `headgate-hold`.
     pub image: Option<Box<str>>,
 }
 
-/// What pods get now.
+/// The present settings for new pods.
 #[derive(Clone)]
 pub struct Giving {
     options: Arc<Options>,
-    /// The minor version of the API server.
+    /// The minor version of the API server, or [`UNKNOWN`].
     server: Arc<AtomicU32>,
 }
 
 impl Giving {
-    /// The state before the API server has returned its version.
+    /// Creates the settings before the API server has returned its version.
     pub fn new(options: Options) -> Self {
         Self { options: Arc::new(options), server: Arc::new(AtomicU32::new(UNKNOWN)) }
     }
 
-    /// The settings for what pods get.
+    /// The present settings for the decision about a new pod.
     pub fn terms(&self) -> Terms {
         let program = match (&self.options.image, self.server.load(Ordering::Relaxed)) {
             (None, _) => Program::NoImage,
@@ -64,20 +64,20 @@ impl Giving {
         Terms { probe_grace: self.options.probe_grace, program, max_grace, is_refused: false }
     }
 
-    /// The image that contains the program.
+    /// The image that contains `headgate-hold`, or an empty text.
     pub fn image(&self) -> &str {
         self.options.image.as_deref().unwrap_or_default()
     }
 
-    /// Whether the version of the API server matters.
+    /// Whether the settings depend on the version of the API server.
     pub fn wants_the_version(&self) -> bool {
         self.options.image.is_some()
     }
 
-    /// Asks the API server for its version repeatedly.
+    /// Requests the version of the API server repeatedly.
     ///
     /// # Errors
-    /// Never; it does not end.
+    /// The function never returns.
     pub async fn learn(self, client: Client) -> Result<(), String> {
         loop {
             let wait = match client.apiserver_version().await {
@@ -102,12 +102,12 @@ impl Giving {
     }
 }
 
-/// The minor version, which some API servers write with a `+`.
+/// Parses a minor version, to which some API servers append a `+`.
 fn minor(major: &str, minor: &str) -> u32 {
     let digits = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
     match (major, digits.parse()) {
         ("1", Ok(minor)) => minor,
-        // A Kubernetes 2 has everything that 1.35 has.
+        // Kubernetes 2 counts as 1.35, which has all required features.
         ("0", _) | (_, Err(_)) => UNKNOWN,
         (_, Ok(_)) => HAS_IMAGE_VOLUMES,
     }

@@ -1,17 +1,18 @@
-//! The webhooks: the API server asks what a new pod should get, and whether a pod may be evicted.
+//! The webhooks, which the API server calls for each new pod and for each eviction of a pod.
 //!
 //! ```text
 //!  API server ──AdmissionReview──► server ─► review ─► pod ─► query to the engine's owner
 //!                                                               │  (after a deadline, as if the pod had no binding)
 //!             ◄──JSON Patch─────── patch ◄── inject::decide ◄───┘
 //!                                               ▲
-//!                                             giving: the settings for what pods get
+//!                                             giving: the settings for new pods
 //! ```
 //!
-//! Every replica serves the webhooks, also standbys. They never reject a pod. An eviction that must wait gets 429 (`evict`),
-//! and is recorded on the pod after the answer (`notes`). The leader does everything else. Before the eviction of a pod
-//! without a hold is allowed, its Node is read (`node_reads`). An invalid request gets a 4xx, which the API server treats
-//! like an absent webhook (`failurePolicy: Ignore`).
+//! Every replica serves the webhooks, including standbys. The webhooks never reject a new pod. An eviction that must
+//! wait is rejected with 429 (`evict`), and Headgate records it on the pod after the answer (`notes`). The leader does
+//! all other work for an eviction. Before Headgate allows the eviction of a pod without a hold, it reads the pod's Node
+//! (`node_reads`). An invalid request gets a 4xx response, which the API server treats as if there were no webhook
+//! (`failurePolicy: Ignore`).
 
 pub mod ask;
 pub mod evict;
@@ -52,19 +53,20 @@ use crate::{
 /// The options of the webhooks.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The address.
+    /// The listen address of the webhooks.
     pub address: SocketAddr,
     /// The folder with the certificate, the key and the path.
     pub folder: PathBuf,
-    /// The options of what pods get.
+    /// The options for new pods.
     pub giving: giving::Options,
 }
 
 impl Options {
-    /// Checks that the options fit the other options. `lease`: the duration of the Lease, if replicas elect a leader.
+    /// Checks that these options fit the program's other options. `lease` is the duration of the Lease, if replicas
+    /// elect a leader.
     ///
     /// # Errors
-    /// What to set.
+    /// The error states which option to change.
     pub fn check(&self, lease: Option<Duration>, read_only: bool) -> anyhow::Result<()> {
         anyhow::ensure!(
             !read_only,
@@ -81,39 +83,39 @@ impl Options {
     }
 }
 
-/// The data for answers.
+/// The data that the webhooks need for their answers.
 #[derive(Clone)]
 pub struct Webhook {
     /// Queries to the engine.
     pub asking: Asking,
-    /// The further data for evictions.
+    /// The additional data for evictions.
     pub evicting: Evicting,
     /// The metrics.
     pub metrics: Arc<Metrics>,
     /// The time.
     pub clock: Clock,
-    /// The path of the webhooks. `None`: no certificate was read yet.
+    /// The path on which the webhooks are served. `None`: no certificate was read yet.
     pub path: watch::Receiver<Option<CallPath>>,
-    /// What pods get.
+    /// The settings for new pods.
     pub giving: Giving,
-    /// The settings of namespaces.
+    /// The limits that namespaces set.
     pub namespaces: Namespaces,
 }
 
-/// Everything that is needed to serve the webhooks.
+/// The parts that are needed to serve the webhooks.
 pub struct Served {
-    /// Asks the API server for its version.
+    /// The client that requests the API server's version.
     pub client: Client,
-    /// The data for answers.
+    /// The data that the webhooks need for their answers.
     pub webhook: Webhook,
-    /// Writes the records of evictions.
+    /// Writes the records of evictions to pods.
     pub evictions: Evictions,
-    /// The receivers of the certificate and the path.
+    /// The channels for the certificate and the path.
     pub published: Published,
 }
 
 impl Served {
-    /// Starts the server.
+    /// Starts the server and its tasks.
     ///
     /// # Errors
     /// The address is not available.

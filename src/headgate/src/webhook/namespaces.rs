@@ -1,6 +1,8 @@
-//! The limit of a namespace on the grace periods of its pods: a GET of its metadata, reused for 30 s.
+//! The limit that a namespace sets on the grace periods of its pods. Headgate reads the namespace's metadata and reuses
+//! the result for 30 s.
 //!
-//! A namespace that cannot be read has its last known limit, or none. A new pod waits only a moment for the answer.
+//! If a namespace cannot be read, its last known limit applies. Without a known limit, there is no limit. A new pod
+//! waits at most half a second for the answer.
 
 use std::{
     collections::BTreeMap,
@@ -23,24 +25,24 @@ use crate::{
     serving::seldom::Seldom,
 };
 
-/// How long an answer is reused.
+/// The time for which a result is reused.
 const COUNTS: Duration = Duration::from_secs(30);
-/// How long a new pod waits for the answer.
+/// The timeout of a request for a namespace.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The number of namespaces that are remembered.
+/// The maximum number of stored results.
 const REMEMBERED: usize = 1_000;
-/// The source of the limit, for messages.
+/// The source of the limit, for error messages.
 const WHOSE: &str = "the annotation headgate.dev/max-grace of its namespace";
 
 /// A limit in seconds, and its source.
 type Limit = (u32, &'static str);
 
-/// When each namespace was read, and its limit.
+/// The limit of each namespace, and the time when it was read.
 type Known = BTreeMap<Box<str>, (Moment, Option<u32>)>;
 
 /// Reads the annotation of one namespace.
 pub trait ReadNamespace: Send + Sync {
-    /// Reads the limit. `None`: the namespace has none.
+    /// Reads the annotation with the limit. `None`: the namespace has no limit.
     fn max_grace<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, Failure>>;
 }
 
@@ -54,7 +56,7 @@ impl ReadNamespace for Client {
     }
 }
 
-/// The settings of namespaces.
+/// The limits that namespaces set.
 #[derive(Clone)]
 pub struct Namespaces {
     shared: Arc<Shared>,
@@ -69,13 +71,13 @@ struct Shared {
 }
 
 impl Namespaces {
-    /// Reads namespaces with this reader.
+    /// Creates an empty store that reads namespaces with `reader`.
     pub fn new(reader: impl ReadNamespace + 'static, clock: Clock) -> Self {
         let (known, failed, misread) = (Mutex::default(), Seldom::default(), Seldom::default());
         Self { shared: Arc::new(Shared { reader: Box::new(reader), clock, known, failed, misread }) }
     }
 
-    /// The longest grace period that Headgate sets on pods of a namespace.
+    /// The longest grace period that Headgate sets on pods of a namespace, and its source.
     pub async fn max_grace(&self, name: &str) -> Option<Limit> {
         let shared = &self.shared;
         let now = shared.clock.now();
@@ -145,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns one answer after the other, and counts calls.
+    /// Returns the given answers in order, and counts the calls.
     struct Says(Vec<Result<Option<&'static str>, &'static str>>, Arc<AtomicUsize>);
 
     impl ReadNamespace for Says {

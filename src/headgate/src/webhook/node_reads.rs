@@ -1,12 +1,13 @@
-//! Reads the Node of a pod whose eviction is requested, to check whether the node remains.
+//! Reads the Node of a pod whose eviction is requested, to check that the node remains.
 //!
-//! The watch of nodes may lag behind: `kubectl drain` cordons a node and evicts its pods at once. The Node is therefore
-//! read before the eviction of a pod without a hold is allowed.
+//! The watch of nodes may be late, because `kubectl drain` cordons a node and immediately evicts its pods. Therefore,
+//! Headgate reads the Node before it allows the eviction of a pod without a hold.
 //!
 //! **Guarantees.**
-//! * The GET begins after the request has arrived. A GET in flight may have been answered before the node was cordoned.
-//! * Each node is read by one GET at a time, and requests that arrive in the meantime share the next one. The drain of
-//!   a node with a hundred pods needs two or three GETs.
+//! * The GET begins after the eviction request has arrived. The API server may have answered an earlier GET before the
+//!   node was cordoned.
+//! * Only one GET for each node is in flight. Requests that arrive in the meantime share the next GET. The drain of a
+//!   node with a hundred pods needs two or three GETs.
 //! * A node that cannot be read does not count as remaining.
 
 use std::{
@@ -35,14 +36,14 @@ use crate::{
     serving::seldom::Seldom,
 };
 
-/// The timeout of a GET. A request may wait for two.
+/// The timeout of a GET for a Node. A request may wait for two GETs of a Node.
 const PATIENCE: Duration = Duration::from_millis(800);
 /// The maximum number of GETs in flight.
 const AT_ONCE: usize = 16;
 
-/// Reads one Node. `None`: it does not exist.
+/// Reads Nodes from the API server.
 pub trait ReadNode: Send + Sync {
-    /// Reads the Node.
+    /// Reads the Node. `None`: the Node does not exist.
     fn read<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<NodeFacts>, Failure>>;
 }
 
@@ -52,7 +53,7 @@ impl ReadNode for Nodes {
     }
 }
 
-/// Reads nodes for requests.
+/// Reads nodes for eviction requests.
 #[derive(Clone)]
 pub struct NodeReads {
     shared: Option<Arc<Shared>>,
@@ -62,34 +63,34 @@ struct Shared {
     reader: Box<dyn ReadNode>,
     signals: Signals,
     clock: Clock,
-    /// The nodes that requests wait for.
+    /// The nodes for which requests wait.
     nodes: StdMutex<BTreeMap<Arc<str>, Arc<Node>>>,
     places: Semaphore,
     failed: Seldom,
 }
 
-/// A node that requests wait for.
+/// A node for which requests wait.
 #[derive(Default)]
 struct Node {
-    /// The number of GETs that have begun.
+    /// The number of started GETs.
     begun: AtomicU64,
-    /// The number of the last answered GET, and whether the node remains.
+    /// The number of the last completed GET, and whether the node remains.
     last: Mutex<(u64, bool)>,
 }
 
-/// A request that waits for a node. The last one removes the node.
+/// A request that waits for a node. When the last request for a node is dropped, the node's entry is removed.
 struct Waiting<'a> {
     shared: &'a Shared,
     name: &'a Arc<str>,
 }
 
 impl NodeReads {
-    /// No node can be read, because with named namespaces there is no permission.
+    /// Creates a reader that reads no node, because Headgate has no permission to read nodes if `--namespaces` is set.
     pub const fn blind() -> Self {
         Self { shared: None }
     }
 
-    /// Reads nodes with this reader. `signals`: the signs of a node that will be removed.
+    /// Creates a reader that uses `reader`. `signals` contains the signs of nodes that will be removed.
     pub fn new(reader: impl ReadNode + 'static, signals: Signals, clock: Clock) -> Self {
         let (nodes, places) = (StdMutex::default(), Semaphore::new(AT_ONCE));
         let reader = Box::new(reader);
@@ -97,8 +98,8 @@ impl NodeReads {
         Self { shared: Some(Arc::new(shared)) }
     }
 
-    /// Whether the API server confirms that a node accepts pods and will not be removed. `None`: `patience` was over
-    /// while other nodes were read.
+    /// Returns whether the API server confirms that a node accepts pods and will not be removed. `None`: the result did
+    /// not arrive within `patience`.
     pub async fn remains(&self, node: &Arc<str>, patience: Duration) -> Option<bool> {
         let Some(shared) = &self.shared else { return Some(false) };
         timeout(patience, shared.remains(node)).await.ok()
@@ -107,7 +108,7 @@ impl NodeReads {
 
 impl Shared {
     async fn remains(&self, name: &Arc<str>) -> bool {
-        // It is dropped after `node`.
+        // `_waiting` must be dropped after `node`.
         let _waiting = Waiting { shared: self, name };
         let node = self.nodes().entry(name.clone()).or_default().clone();
         let before = node.begun.load(Ordering::SeqCst);
@@ -167,7 +168,7 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    /// Nodes that a slow GET returns as they were when it began.
+    /// A cluster in which a slow GET returns the Node's state at the start of the GET.
     #[derive(Clone, Default)]
     struct Cluster(Arc<StdMutex<Known>>);
 

@@ -1,4 +1,4 @@
-//! The changes of a pod as a JSON Patch (RFC 6902).
+//! Formats the changes to a pod as a JSON Patch (RFC 6902).
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ use super::{
     volume,
 };
 
-/// The operations that apply the decision to `pod`. `image`: the image that contains `headgate-hold`.
+/// The JSON Patch operations that apply a decision to `pod`. `image` is the image that contains `headgate-hold`.
 pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
     let operations = RefCell::new(Vec::new());
     let add = |path: &str, value: Value| {
@@ -89,8 +89,8 @@ pub fn render(pod: &Value, injection: &Injection, image: &str) -> Vec<Value> {
     operations.into_inner()
 }
 
-/// A command that holds for `seconds`, then does what the container's `preStop` does. Its result is that of the
-/// container's own command.
+/// A command that holds for `seconds`, and then executes the container's own `preStop` hook. The command returns the
+/// result of the container's own hook.
 fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<String>> {
     let own = command(&container["lifecycle"]["preStop"]);
     if wrapper == Wrapper::Present {
@@ -117,12 +117,12 @@ fn wrapped(container: &Value, wrapper: Wrapper, seconds: u32) -> Option<Vec<Stri
     Some(before)
 }
 
-/// The shell script that runs before the container's own command.
+/// The shell script that sleeps, and then runs the container's own command.
 fn script(seconds: u32) -> String {
     format!("sleep {seconds}; exec \"$@\"")
 }
 
-/// The command with another length of the hold.
+/// Changes the length of the hold in a wrapped command.
 fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
     let mut command: Vec<String> = command.into_iter().map(str::to_owned).collect();
     let (at, text) = if is_shell(command.first()?) { (2, script(seconds)) } else { (1, seconds.to_string()) };
@@ -130,7 +130,7 @@ fn with_seconds(command: Vec<&str>, seconds: u32) -> Option<Vec<String>> {
     Some(command)
 }
 
-/// The JSON pointer of a container.
+/// The JSON pointer to a container.
 fn path(place: Place) -> String {
     match place {
         Place::Container(at) => format!("/spec/containers/{at}"),
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::webhook::pod;
 
-    /// The pod after the decision that is made if its bindings are unknown.
+    /// The pod after the decision for a pod whose bindings are unknown.
     fn injected(mut pod: Value) -> Value {
         let read = pod::read(&pod).unwrap();
         let terms = Terms { probe_grace: 5, program: Program::Available, ..Terms::default() };

@@ -1,4 +1,5 @@
-//! The path on which the API server calls the webhooks: a secret of 256 bits, if a file contains one.
+//! The path on which the API server calls the webhooks. The path is a secret of 256 bits if a file contains a secret
+//! path.
 
 use std::fmt;
 
@@ -7,19 +8,19 @@ use subtle::ConstantTimeEq;
 
 use crate::redact::DIGITS;
 
-/// The path if no file contains a secret one, because `headgate certificates` does not manage the certificate.
+/// The path without a secret, if `headgate certificates` does not manage the certificate.
 pub const FIXED: &str = "/headgate";
 
-/// A path. A secret path has 64 lower-case hexadecimal digits, because the API server only accepts paths whose parts
-/// are DNS-1123 subdomains.
+/// A path of the webhooks. A secret path has 64 lower-case hexadecimal digits, because API servers only accept paths
+/// whose parts are DNS-1123 subdomains.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CallPath(String);
 
 impl CallPath {
-    /// A new secret path.
+    /// Creates a random secret path.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// The operating system returns no random numbers.
     pub fn random() -> Result<Self, String> {
         let mut bytes = [0_u8; DIGITS / 2];
         let random = default_provider().secure_random;
@@ -31,19 +32,19 @@ impl CallPath {
         Ok(Self(std::iter::once('/').chain(digits).collect()))
     }
 
-    /// The path without a secret.
+    /// The fixed path without a secret.
     #[must_use]
     pub fn fixed() -> Self {
         Self(FIXED.to_owned())
     }
 
-    /// Parses the digits of its secret, the form in a file.
+    /// Parses the digits of a secret path, as a file contains them.
     #[must_use]
     pub fn from_digits(digits: &str) -> Option<Self> {
         Self::from_path(&format!("/{}", digits.trim_ascii_end()))
     }
 
-    /// Parses a secret path, the form in a webhook configuration.
+    /// Parses a secret path, as a webhook configuration contains it.
     #[must_use]
     pub fn from_path(path: &str) -> Option<Self> {
         let digits = path.strip_prefix('/')?;
@@ -51,26 +52,26 @@ impl CallPath {
         (digits.len() == DIGITS && digits.bytes().all(is)).then(|| Self(path.to_owned()))
     }
 
-    /// The digits of its secret, or the text of the fixed path.
+    /// The path without its leading slash.
     #[must_use]
     pub fn digits(&self) -> &str {
         &self.0[1..]
     }
 
-    /// The path.
+    /// The path as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether it is a secret.
+    /// Whether the path is secret.
     #[must_use]
     pub fn is_secret(&self) -> bool {
         self.0.len() == DIGITS + 1
     }
 
-    /// Whether it equals this path. The comparison takes the same time for any path, so nobody can guess it piece by
-    /// piece.
+    /// Whether this path equals `path`. The comparison takes constant time, so that a client cannot guess the path
+    /// digit by digit.
     #[must_use]
     pub fn is(&self, path: &str) -> bool {
         self.0.as_bytes().ct_eq(path.as_bytes()).into()

@@ -1,4 +1,4 @@
-//! Reads a new pod from a request leniently: unexpected content is left out, never rejected.
+//! Reads a new pod from a request. Reading is lenient: unexpected content is ignored, never rejected.
 
 use headgate_core::{
     inject::INJECTED,
@@ -17,11 +17,11 @@ use serde_json::Value;
 use super::volume;
 use crate::kube::slim::port_number;
 
-/// The relevant part of a pod. `None`: it has no containers.
+/// Reads the parts of a pod that Headgate needs. `None`: the pod has no containers.
 pub fn read(pod: &Value) -> Option<NewPod> {
     let containers = pod.pointer("/spec/containers")?.as_array()?;
     let sidecars = pod.pointer("/spec/initContainers").and_then(Value::as_array);
-    // A native sidecar runs during the whole life of the pod. Other init containers cannot have a preStop.
+    // A native sidecar runs during the whole life of the pod. Other init containers cannot have a `preStop` hook.
     let is_sidecar = |container: &&(usize, &Value)| container.1["restartPolicy"] == "Always";
     let sidecars: Vec<_> = sidecars.into_iter().flatten().enumerate().collect();
     let sidecars = sidecars.iter().filter(is_sidecar).map(|(at, one)| (Place::Sidecar(*at), *one));
@@ -59,7 +59,7 @@ pub fn read(pod: &Value) -> Option<NewPod> {
     })
 }
 
-/// Whether its controller is a Job.
+/// Whether the pod's controller is a Job.
 fn is_of_job(pod: &Value) -> bool {
     controller(pod).is_some_and(|owner| {
         let is_batch = owner["apiVersion"].as_str().is_some_and(|version| version.starts_with("batch/"));
@@ -67,15 +67,15 @@ fn is_of_job(pod: &Value) -> bool {
     })
 }
 
-/// The owner that controls it.
+/// The owner reference to the pod's controller.
 fn controller(pod: &Value) -> Option<&Value> {
     let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     owners.into_iter().flatten().find(|owner| owner["controller"] == true)
 }
 
-/// The relevant data of a pod for each of its containers.
+/// The properties of a pod that apply to each of its containers.
 struct OfPod {
-    /// Why Headgate's program cannot be mounted in any of them, if so.
+    /// The reason why no container of the pod can mount `headgate-hold`, if there is one.
     obstacle: Option<Obstacle>,
     /// The longest time in seconds that a command can run when the pod terminates.
     grace: u32,
@@ -96,7 +96,7 @@ impl OfPod {
     }
 
     fn container(&self, pod: &Value, place: Place, container: &Value) -> Container {
-        // A probe with its own grace period keeps it.
+        // Headgate does not change a probe that has its own grace period.
         let probe = |probe: &Probe| {
             let probe = &container[probe.field()];
             probe.is_object() && probe["terminationGracePeriodSeconds"].is_null()
@@ -106,7 +106,7 @@ impl OfPod {
             name: container["name"].as_str().unwrap_or_default().into(),
             place,
             pre_stop: if self.obstacle == Some(Obstacle::Windows) {
-                // Windows has neither such a shell nor the program.
+                // Windows containers have neither a POSIX shell nor `headgate-hold`.
                 read_simple_hook(&container["lifecycle"]["preStop"])
             } else {
                 read_hook(container, self.grace)
@@ -120,7 +120,7 @@ impl OfPod {
     }
 }
 
-/// Whether a pod will or may run on Windows, by its `os` or by the node label in its selector.
+/// Whether a pod may run on Windows, according to its `os` or its node selection.
 fn may_be_windows(spec: &Value) -> bool {
     const LABELS: [&str; 2] = ["kubernetes.io/os", "beta.kubernetes.io/os"];
     match spec["os"]["name"].as_str() {
@@ -144,7 +144,7 @@ fn may_be_windows(spec: &Value) -> bool {
         })
 }
 
-/// Reads a hook of a container for which no wrapper can run.
+/// Reads a hook in a container that cannot run a wrapper.
 fn read_simple_hook(hook: &Value) -> Hook {
     if hook.is_null() {
         return Hook::None;
@@ -153,7 +153,7 @@ fn read_simple_hook(hook: &Value) -> Hook {
     sleep.filter(|_| is_alone(hook)).map_or(Hook::Other, Hook::Sleep)
 }
 
-/// Reads a hook. `grace`: every command ends after this many seconds.
+/// Reads a container's hook. `grace` is the number of seconds after which Kubernetes kills every command.
 fn read_hook(container: &Value, grace: u32) -> Hook {
     let hook = &container["lifecycle"]["preStop"];
     if !is_alone(hook) {
@@ -178,33 +178,33 @@ fn read_hook(container: &Value, grace: u32) -> Hook {
     }
 }
 
-/// Kubernetes accepts only one kind of handler, and rejects a pod with two.
+/// Whether a hook has exactly one kind of handler. Kubernetes rejects a pod with two kinds.
 fn is_alone(hook: &Value) -> bool {
     hook.as_object().is_some_and(|kinds| kinds.len() == 1)
 }
 
-/// The command of a hook, if it is one.
+/// The command of a hook, if the hook runs a command.
 pub fn command(hook: &Value) -> Option<Vec<&str>> {
     let command = hook["exec"]["command"].as_array().filter(|command| !command.is_empty())?;
     command.iter().map(Value::as_str).collect()
 }
 
-/// The HTTP request of a `preStop`.
+/// The HTTP request of a `preStop` hook.
 #[derive(Debug, PartialEq, Eq)]
 pub struct HttpGet<'a> {
-    /// The host. Empty: the pod itself.
+    /// The host of the request. An empty host means the pod itself.
     pub host: &'a str,
-    /// The port.
+    /// The port of the request.
     pub port: u16,
-    /// The path and query.
+    /// The path and query of the request.
     pub path: &'a str,
-    /// Names and values.
+    /// The names and values of the headers.
     pub headers: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> HttpGet<'a> {
-    /// Reads the HTTP request of a container's `preStop`, if it can be sent from within the container. It must be plain
-    /// HTTP with a known port, and without any ambiguous part.
+    /// Reads the HTTP request of a container's `preStop` hook, if a program in the container can send it. The request
+    /// must use plain HTTP and a known port, and must not contain ambiguous parts.
     pub fn of(container: &'a Value) -> Option<Self> {
         let get = container["lifecycle"]["preStop"]["httpGet"].as_object()?;
         let text = |name: &str, default: &'static str| match get.get(name) {

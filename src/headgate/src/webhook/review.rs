@@ -1,4 +1,4 @@
-//! AdmissionReview `admission.k8s.io/v1`: requests and answers.
+//! Parses requests and creates answers of the AdmissionReview API `admission.k8s.io/v1`.
 
 use headgate_core::model::excerpt::excerpt;
 use k8s_openapi::ByteString;
@@ -17,7 +17,7 @@ struct Review {
     request: Option<Request>,
 }
 
-/// A request.
+/// The request of an AdmissionReview.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Request {
@@ -27,12 +27,12 @@ pub struct Request {
     resource: Resource,
     sub_resource: Option<String>,
     operation: Option<String>,
-    /// The name of the object, if it has one already.
+    /// The object's name, if it already has one.
     pub name: Option<String>,
     namespace: Option<String>,
-    /// Whether it is a dry run, so that nothing is stored.
+    /// Whether the request is a dry run, which stores nothing.
     pub dry_run: Option<bool>,
-    /// The object.
+    /// The object of the request.
     #[serde(default)]
     pub object: Value,
 }
@@ -44,30 +44,30 @@ struct Resource {
     resource: String,
 }
 
-/// Why a body is not a valid request.
+/// The reason why a body is not a valid request.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum BadReview {
-    /// It is not JSON, or has the wrong structure.
+    /// The body is not JSON, or has the wrong structure.
     #[error("the body is not an {KIND} ({0}). Send {VERSION} as JSON")]
     Unreadable(String),
-    /// It has another version or kind.
+    /// The body has another version or kind.
     #[error("the body is a {kind} of {version}. Send an {KIND} of {VERSION}")]
     Version {
         /// The kind in the body.
         kind: String,
-        /// The version.
+        /// The version in the body.
         version: String,
     },
-    /// It contains no request.
+    /// The body contains no request.
     #[error("the {KIND} has no request with a uid. Send one like an API server does")]
     NoRequest,
 }
 
 impl Request {
-    /// Reads a body.
+    /// Parses a request body.
     ///
     /// # Errors
-    /// What to set.
+    /// The error states what is wrong with the body.
     pub fn read(body: &[u8]) -> Result<Self, BadReview> {
         let review: Review = serde_json::from_slice(body)
             .map_err(|error| BadReview::Unreadable(shorten(&error.to_string())))?;
@@ -79,7 +79,7 @@ impl Request {
         review.request.filter(|request| !request.uid.is_empty()).ok_or(BadReview::NoRequest)
     }
 
-    /// Whether it is about the creation of a pod.
+    /// Whether the request creates a pod.
     pub fn creates_a_pod(&self) -> bool {
         self.operation.as_deref() == Some("CREATE")
             && self.resource.group.is_empty()
@@ -87,7 +87,7 @@ impl Request {
             && self.sub_resource.as_deref().unwrap_or_default().is_empty()
     }
 
-    /// Whether it is about the eviction of a pod.
+    /// Whether the request evicts a pod.
     pub fn evicts_a_pod(&self) -> bool {
         self.operation.as_deref() == Some("CREATE")
             && self.resource.group.is_empty()
@@ -95,13 +95,13 @@ impl Request {
             && self.sub_resource.as_deref() == Some("eviction")
     }
 
-    /// The namespace that the object will be in.
+    /// The namespace of the object.
     pub fn namespace(&self) -> &str {
         let own = || self.object["metadata"]["namespace"].as_str();
         self.namespace.as_deref().filter(|name| !name.is_empty()).or_else(own).unwrap_or_default()
     }
 
-    /// An answer that allows the request, with these changes and warnings for the client.
+    /// Creates an answer that allows the request, with changes to the object and warnings for the client.
     pub fn allow(&self, operations: Vec<Value>, warnings: &[String]) -> Value {
         let mut response = json!({"uid": self.uid, "allowed": true});
         if !operations.is_empty() {
@@ -114,7 +114,7 @@ impl Request {
         json!({"apiVersion": VERSION, "kind": KIND, "response": response})
     }
 
-    /// An answer that rejects the request for now, for this reason, with the seconds until a retry.
+    /// Creates an answer that rejects the request for now, with a reason and the number of seconds until a retry.
     pub fn not_now(&self, message: &str, seconds: u64) -> Value {
         let status = json!({
             "status": "Failure",
@@ -128,7 +128,7 @@ impl Request {
     }
 }
 
-/// An excerpt of any value, for an answer and a log line. An invalid value may be as large as a body.
+/// Shortens a value for an answer and a log line. An invalid value may be as large as the whole body.
 fn shorten(text: &str) -> String {
     excerpt(text).into()
 }

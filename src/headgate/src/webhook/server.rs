@@ -1,13 +1,13 @@
-//! The server of the webhooks. A request that it cannot read gets a 4xx. It never rejects a pod, and delays an eviction
-//! only as [`headgate_core::model::eviction::Ruling`] decides.
+//! The HTTP server of the webhooks. An invalid request gets a 4xx response. The server never rejects a new pod, and
+//! delays an eviction only as [`headgate_core::model::eviction::Ruling`] decides.
 //!
-//! A client must know the [path](super::path), like the API server does. For all others the server reads no byte of the
-//! body and closes the connection. The content decides which of the two webhooks is meant. [`crate::serving`] accepts
-//! and closes connections.
+//! A client must request the [path](super::path) in the webhook configurations. If a request has another path, the
+//! server closes the connection and does not read the body. The content of the request determines which of the two
+//! webhooks answers. [`crate::serving`] accepts and closes connections.
 //!
-//! A request gets a place for its decision only after it has arrived completely, so slow clients take none. The place
-//! is free again before the request waits for anything except the engine. A request without a place gets an answer
-//! without information: a new pod as if it had no binding, an eviction 429.
+//! A request gets a permit for its decision only after the whole request has arrived, so slow clients use no permits.
+//! The server releases the permit before the request waits for anything except the engine. Without a permit, the server
+//! answers without information: a new pod is treated as unbound, and an eviction gets 429.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -42,30 +42,32 @@ use headgate_core::{
     model::{excerpt::excerpt, injection::Terms},
 };
 
-/// Larger than any object that an API server accepts (3 MiB).
+/// The maximum size of a body, which is larger than any object that an API server accepts (3 MiB).
 const LARGEST_BODY: usize = 4 * 1024 * 1024;
-/// The maximum number of requests that are decided at once.
+/// The maximum number of requests that are decided at the same time.
 const DECISIONS: usize = 16;
-/// The connection limits. An API server keeps some dozens of connections open, each for 90 s after its last request. It
-/// opens another one for each further request, so a thousand evictions at once are a thousand connections. Before their
-/// first request they look like those of any other client.
+/// The connection limits. An API server keeps dozens of connections open, each for 90 s after its last request. The API
+/// server opens another connection for each further concurrent request, so a thousand evictions may need a thousand
+/// connections. Before its first request, a connection of the API server looks like a connection of any other client.
 const LIMITS: Limits = Limits {
     connections: 1280,
-    // The API server has one address.
+    // All connections of an API server have the same address.
     of_an_address: 1280,
     handshake: Duration::from_secs(5),
     header: Duration::from_secs(5),
     request: Duration::from_secs(10),
     idle: Duration::from_secs(120),
 };
-/// The timeout to receive a body and to answer. The API server waits 2 s for a new pod, and 10 s for an eviction.
+/// The timeout for the whole request, including its body. The API server waits 2 s for an answer about a new pod, and
+/// 10 s for an answer about an eviction.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// The maximum wait for a place.
+/// The longest wait for a permit.
 const IN_LINE: Duration = Duration::from_millis(1_400);
-/// The maximum wait for the engine about a new pod. The engine answers between two steps, each of which takes
-/// milliseconds.
+/// The longest wait for the engine's answer about a new pod. The engine answers queries between two steps, each of
+/// which takes milliseconds.
 const DEADLINE: Duration = Duration::from_millis(500);
-/// An eviction is answered this long after its request arrived. The API server counts from the start of its connection.
+/// The latest time of an answer after an eviction request has arrived. The API server's own timeout starts when it
+/// opens the connection.
 const EVICTION: Duration = Duration::from_secs(2);
 
 /// The pause between two log lines about requests with an unknown path.
@@ -77,7 +79,7 @@ pub struct Room {
     bodies: Bodies,
     decisions: Arc<Semaphore>,
     refused: Arc<Seldom>,
-    /// The requests with another path.
+    /// Limits the log lines about requests with another path.
     strange: Arc<Seldom>,
 }
 
@@ -89,7 +91,7 @@ impl Default for Room {
     }
 }
 
-/// Serves until `stop`, and then until the requests in flight are answered.
+/// Serves until `stop`, and then waits until the requests in flight are answered.
 ///
 /// # Errors
 /// TLS cannot be set up.
@@ -131,7 +133,7 @@ impl Webhook {
         let Some(path) = path.filter(|path| path.is(request.uri().path())) else {
             return self.refuse(connection, room);
         };
-        // Anybody may know a path that is not secret.
+        // Any client may know a path that is not secret, so such a path proves nothing.
         if path.is_secret() {
             connection.trust();
         }
@@ -157,8 +159,8 @@ impl Webhook {
         response
     }
 
-    /// Rejects a request with an unknown path without reading its body. The answer does not contain the path, because
-    /// it may be an earlier secret one.
+    /// Rejects a request with an unknown path, without reading its body. The answer and the log line omit the path,
+    /// because it may be an earlier secret path.
     fn refuse(&self, connection: &Connection, room: &Room) -> Response<Full<Bytes>> {
         let now = self.clock.now();
         self.metrics.webhook_answered(StatusCode::NOT_FOUND.as_u16(), Duration::ZERO);
@@ -210,7 +212,7 @@ impl Webhook {
         })
     }
 
-    /// Without a place, the engine is not asked.
+    /// Answers a request about a new pod. Without a permit, the engine is not queried.
     async fn review(&self, request: &Request, place: Option<SemaphorePermit<'_>>) -> Value {
         if !request.creates_a_pod() {
             return request.allow(Vec::new(), &[]);
@@ -242,7 +244,7 @@ impl Webhook {
         if !dry_run {
             self.metrics.injected(&injection.news);
             for notice in injection.notices.iter().cloned() {
-                // If the queue is full, an Event about another pod of the owner is enough.
+                // If the queue is full, the Event is dropped, because an Event about another pod of the owner suffices.
                 let _ = self.evicting.notices.send(notice);
             }
         }

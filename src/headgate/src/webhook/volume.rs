@@ -1,7 +1,7 @@
-//! The volume that mounts `headgate-hold` in a container: Headgate's own image, unchanged and read-only.
+//! The image volume that mounts `headgate-hold` from Headgate's own image, unchanged and read-only.
 //!
-//! An image volume counts neither for a quota nor for the quality of service, and the restricted Pod Security Standard
-//! allows it. Unlike an `emptyDir`, it blocks neither `kubectl drain` nor the cluster-autoscaler.
+//! An image volume counts neither toward a quota nor toward the QoS class, and the restricted Pod Security Standard
+//! allows it. Unlike an `emptyDir`, an image volume blocks neither `kubectl drain` nor the cluster-autoscaler.
 
 use headgate_core::model::lifespan::HOLD_PROGRAM;
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub fn is_in(pod: &Value) -> bool {
     volumes(pod).any(|volume| volume["name"] == NAME && volume["image"].is_object())
 }
 
-/// Whether no other volume of the pod has this name, and no mount of the container has this path.
+/// Whether no other volume of the pod has the name, and no other mount of the container has the path.
 pub fn has_room(pod: &Value, container: &Value) -> bool {
     let is_other = |volume: &Value| volume["name"] == NAME && !volume["image"].is_object();
     let is_in_the_way = |mount: &Value| {
@@ -36,12 +36,12 @@ fn volumes(pod: &Value) -> impl Iterator<Item = &Value> {
     pod["spec"]["volumes"].as_array().into_iter().flatten()
 }
 
-/// The volume.
+/// The image volume for a pod.
 pub fn volume(image: &str) -> Value {
     json!({"name": NAME, "image": {"reference": image, "pullPolicy": "IfNotPresent"}})
 }
 
-/// The volume mount.
+/// The volume mount for a container.
 pub fn mount() -> Value {
     json!({"name": NAME, "mountPath": PLACE, "readOnly": true})
 }

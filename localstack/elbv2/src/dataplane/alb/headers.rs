@@ -1,4 +1,4 @@
-//! How a node changes the headers of requests and answers.
+//! Changes the headers of requests and answers at a node.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Request, Uri};
 
 use crate::model::RequestFacts;
 
-/// Headers that concern one connection only (RFC 9110, 7.6.1).
+/// The headers that concern only one connection (RFC 9110, 7.6.1).
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -20,7 +20,7 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     header::UPGRADE,
 ];
 
-/// Removes the headers that concern one connection only.
+/// Removes the headers that concern only one connection.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -34,7 +34,7 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The request in the form that the target gets. The headers of an upgrade are kept.
+/// Returns the request in the form that the target receives. The headers of a protocol upgrade remain.
 pub fn rewrite(mut request: Request<Incoming>, client: SocketAddr, local: SocketAddr) -> Request<Incoming> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     if request.headers().get(header::HOST).is_none() {
@@ -49,7 +49,7 @@ pub fn rewrite(mut request: Request<Incoming>, client: SocketAddr, local: Socket
     if let Some(protocol) = upgrade {
         keep_upgrade(headers, protocol);
     }
-    // This node has answered it, because it reads the body.
+    // The node itself answers `Expect: 100-continue` when it reads the body.
     headers.remove(header::EXPECT);
     let forwarded_for = HeaderName::from_static("x-forwarded-for");
     let before = headers.get(&forwarded_for).and_then(|value| value.to_str().ok());
@@ -60,14 +60,14 @@ pub fn rewrite(mut request: Request<Incoming>, client: SocketAddr, local: Socket
     request
 }
 
-/// Sets a header, if the value is valid.
+/// Sets a header if the value is valid.
 pub fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }
 }
 
-/// Whether a client wants another protocol on this connection, such as `websocket`.
+/// Returns whether a client requests another protocol on this connection, such as `websocket`.
 pub fn wants_upgrade(headers: &HeaderMap) -> bool {
     let connection = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let mut words = connection.flat_map(|value| value.split(','));
@@ -80,7 +80,7 @@ pub fn keep_upgrade(headers: &mut HeaderMap, protocol: HeaderValue) {
     headers.insert(header::UPGRADE, protocol);
 }
 
-/// The properties of the request that rules use.
+/// Returns the properties of the request that rules use.
 pub fn facts(request: &Request<Incoming>, source: IpAddr) -> RequestFacts<'_> {
     let named = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
     let host = named.or_else(|| request.uri().authority().map(hyper::http::uri::Authority::as_str));

@@ -1,12 +1,12 @@
 //! Nodes of an Application Load Balancer: HTTP/1.1, one target per request, round robin.
 //!
-//! Connections are kept alive on both sides. A connection to a target is reused only for the same registration, and
-//! only if this node's routing table has just chosen that target. So a target that the node no longer routes to gets no
-//! further request. A request in progress continues until it ends or the target's draining ends.
+//! Connections are kept alive on both sides. A node reuses a connection to a target only for the same registration, and
+//! only if the routing table has just chosen this target. A target that the node no longer routes to therefore gets no
+//! further request. A request in progress continues until it completes or the draining of the target is over.
 //!
-//! The node answers 503 without a target, 502 if the target refuses or breaks the connection, and 504 if it does not
-//! answer in time. It answers 400 if the client breaks off in its body or sends invalid data, and 408 if the client
-//! sends no more.
+//! The node answers 503 if it has no target, and 502 if the target refuses or breaks the connection. The node answers
+//! 504 if the target does not answer in time. The node answers 400 if the client aborts the body or sends invalid data,
+//! and 408 if the client stops sending.
 
 mod headers;
 mod passing;
@@ -38,12 +38,12 @@ use super::{Door, dial, next};
 use crate::model::{Action, RequestFacts, Route};
 use crate::trace::Outcome;
 
-/// AWS seconds that a node waits for a target to accept.
+/// The maximum time in AWS seconds that a node waits for a target to accept a connection.
 const CONNECT_TIMEOUT: f64 = 10.0;
-/// How often idle connections to targets that the node no longer routes to are closed.
+/// The interval at which the node closes idle connections to targets that it no longer routes to.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// One listener on one node, with its idle connections to targets.
+/// One listener on one node, and the node's idle connections to targets.
 struct Gate {
     door: Arc<Door>,
     idle: Mutex<HashMap<Route, Vec<SendRequest<Upload>>>>,
@@ -75,7 +75,7 @@ pub async fn accept(door: Arc<Door>, socket: TcpListener) {
 }
 
 async fn serve(gate: Arc<Gate>, stream: TcpStream, client: SocketAddr) {
-    // Only a hint to the system.
+    // This setting is only a hint to the system.
     let _ = stream.set_nodelay(true);
     let stop = gate.door.stop.clone();
     let service = service_fn(move |request| {
@@ -84,7 +84,7 @@ async fn serve(gate: Arc<Gate>, stream: TcpStream, client: SocketAddr) {
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
-    // An error means that the client disconnected. The ticket of its request records that.
+    // An error means that the client disconnected. The ticket of the request records the disconnect.
     let _ = tokio::select! {
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {
@@ -146,7 +146,7 @@ impl Gate {
                     return refuse(ticket, StatusCode::BAD_REQUEST, Outcome::ClientGone);
                 }
                 Err(mut error) => match error.take_message() {
-                    // Nothing was sent: the target had closed the idle connection.
+                    // The node sent nothing, because the target had already closed the idle connection.
                     Some(unsent) if reused => request = unsent,
                     _ => return refuse(ticket, StatusCode::BAD_GATEWAY, Outcome::Reset),
                 },
@@ -154,7 +154,7 @@ impl Gate {
         }
     }
 
-    /// Client and target have switched to another protocol.
+    /// Switches the client and the target to another protocol.
     fn switch(
         &self,
         mut ticket: Ticket,
@@ -190,7 +190,7 @@ impl Gate {
         let cut = self.door.cut.clone();
         self.door.connections.spawn(async move {
             tokio::select! {
-                // Errors reach the request that they belong to.
+                // The request itself receives the errors of the connection.
                 _ = connection.with_upgrades() => {}
                 () = cut.cancelled() => {}
             }
@@ -213,7 +213,7 @@ impl Gate {
         None
     }
 
-    /// Keeps a connection for reuse after its answer has been read completely.
+    /// Keeps a connection for reuse after the answer was read completely.
     fn keep(self: &Arc<Self>, route: Route, mut sender: SendRequest<Upload>) {
         let gate = Arc::clone(self);
         self.door.connections.spawn(async move {
@@ -247,7 +247,7 @@ impl Gate {
     }
 }
 
-/// Returns when the client has sent nothing and the target has not answered for this long.
+/// Returns after the client has sent no data for this long and the target has not answered.
 async fn silence(progress: &Progress, limit: Duration) {
     loop {
         let ends = progress.moved() + limit;
@@ -258,7 +258,7 @@ async fn silence(progress: &Progress, limit: Duration) {
     }
 }
 
-/// An answer that the node itself generates.
+/// Returns an answer that the node itself generates.
 fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
     let text = format!("{} {}", status.as_u16(), status.canonical_reason().unwrap_or_default());
     let page = format!(
@@ -274,7 +274,7 @@ fn refuse(mut ticket: Ticket, status: StatusCode, outcome: Outcome) -> Answer {
     response
 }
 
-/// The answer that the listener or one of its rules defines.
+/// Returns the fixed response or redirect of the listener or rule.
 fn answer(mut ticket: Ticket, action: &Action, request: RequestFacts, port: u16) -> Answer {
     let (status, name, value, body) = match action {
         Action::Fixed(fixed) => {
@@ -297,7 +297,7 @@ fn answer(mut ticket: Ticket, action: &Action, request: RequestFacts, port: u16)
     response
 }
 
-/// The target's answer.
+/// Returns the answer of the target.
 fn pass(mut ticket: Ticket, response: Response<Incoming>, upload: Progress) -> Answer {
     ticket.set_status(response.status().as_u16());
     let (mut parts, body) = response.into_parts();

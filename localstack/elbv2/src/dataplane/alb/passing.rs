@@ -1,4 +1,4 @@
-//! Bodies of targets on their way to clients.
+//! Response bodies on their way from targets to clients.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,28 +10,28 @@ use super::upload::Progress;
 use crate::dataplane::ticket::Ticket;
 use crate::trace::Outcome;
 
-/// A target's body on its way to the client. Its end also ends the request's ticket.
+/// A response body on its way to the client. The end of the body also closes the ticket of the request.
 pub struct Passing {
     body: Incoming,
     ticket: Option<Ticket>,
-    /// The progress of the request's body, which the client may still be sending.
+    /// The progress of the request body, which the client may still be sending.
     upload: Progress,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
-/// A body that breaks off.
+/// An aborted response body.
 #[derive(Debug, thiserror::Error)]
 pub enum BrokenBody {
-    /// The connection to the target ended, because of the target or of the client's own body.
+    /// The connection to the target broke, because of the target or because of an invalid request body.
     #[error("the connection to the target ended: {0}")]
     Target(#[from] hyper::Error),
-    /// The node ended it.
+    /// The node closed the connection.
     #[error("the draining of the target has ended")]
     Cut,
 }
 
 impl Passing {
-    /// A body whose end also ends the ticket of its request.
+    /// Creates a body whose end also closes the ticket of the request.
     pub fn new(body: Incoming, ticket: Ticket, upload: Progress) -> Self {
         let cut = Box::pin(ticket.cut().cancelled_owned());
         Self { body, ticket: Some(ticket), upload, cut }
@@ -84,7 +84,7 @@ impl Body for Passing {
 
 impl Drop for Passing {
     fn drop(&mut self) {
-        // The server stops reading when it has all bytes of the declared length.
+        // The server stops reading after it has received all bytes of the declared length.
         if self.body.is_end_stream() {
             self.end(Outcome::Ok);
         }

@@ -1,6 +1,8 @@
-//! Connections that switch from HTTP to another protocol, such as websockets. Bytes flow both ways until one side ends.
+//! Connections that switch from HTTP to another protocol, such as websockets. The node forwards bytes in both
+//! directions until one side closes the connection.
 //!
-//! The end of the target's draining ends them, like every flow of an Application Load Balancer.
+//! At the end of the target's draining, the node closes the connection, as it closes every flow of an Application Load
+//! Balancer.
 
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
@@ -10,7 +12,7 @@ use crate::dataplane::side::{Quiet, Side};
 use crate::dataplane::ticket::Ticket;
 use crate::trace::Outcome;
 
-/// Carries bytes between a client and a target after an upgrade.
+/// Forwards bytes between a client and a target after an upgrade.
 pub async fn carry(mut ticket: Ticket, client: OnUpgrade, target: OnUpgrade) {
     let Ok(client) = client.await else { return ticket.finish(Outcome::ClientGone) };
     let Ok(target) = target.await else { return ticket.finish(Outcome::Reset) };

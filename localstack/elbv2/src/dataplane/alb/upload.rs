@@ -1,8 +1,8 @@
-//! Bodies of clients on their way to targets.
+//! Request bodies on their way from clients to targets.
 //!
-//! hyper reports the same error if the client or the target breaks off: the connection to the target ended. So
-//! [`Progress`] records what the client did, where it is visible first: in its body. The code that ends a request
-//! checks it before it blames the target.
+//! If the client or the target aborts, hyper reports the same error: the connection to the target was closed.
+//! [`Progress`] therefore records what happened on the client's side of the body. The code that closes a request checks
+//! [`Progress`] before it blames the target.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,14 +11,14 @@ use std::task::{Context, Poll};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
-/// A client's body on its way to the target.
+/// A request body on its way to the target.
 #[derive(Debug)]
 pub struct Upload {
     body: Incoming,
     progress: Progress,
 }
 
-/// The progress of a client's body. Clones share the state of one body.
+/// The progress of a request body. All clones share the same state.
 #[derive(Debug, Clone)]
 pub struct Progress(Arc<Mutex<State>>);
 
@@ -30,16 +30,16 @@ struct State {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Stage {
-    /// The node has not asked the client for more.
+    /// The node is not waiting for data from the client.
     Idle,
-    /// The node waits for the client to send more.
+    /// The node waits for more data from the client.
     Awaited,
-    /// The client closed or reset its connection before the end of the body, or sent invalid data.
+    /// The client closed or reset the connection before the end of the body, or sent invalid data.
     Broken,
 }
 
 impl Upload {
-    /// The body, and a value that reports its progress.
+    /// Creates the body and a value that reports the progress of the body.
     pub fn new(body: Incoming) -> (Self, Progress) {
         let state = State { stage: Stage::Idle, moved: Instant::now() };
         let progress = Progress(Arc::new(Mutex::new(state)));
@@ -52,17 +52,17 @@ impl Progress {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the client caused the end of the request. The target is then not to blame.
+    /// Returns whether the client aborted the request, so that the target is not to blame.
     pub fn is_broken(&self) -> bool {
         self.state().stage == Stage::Broken
     }
 
-    /// Whether the node waits for the client to send more of the body.
+    /// Returns whether the node waits for more data of the body.
     pub fn is_awaited(&self) -> bool {
         self.state().stage == Stage::Awaited
     }
 
-    /// When data of the body last arrived.
+    /// Returns when data of the body last arrived.
     pub fn moved(&self) -> Instant {
         self.state().moved
     }

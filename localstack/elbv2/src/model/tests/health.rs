@@ -1,4 +1,4 @@
-//! The effects of probes, and when they are visible.
+//! Tests of the effects of probes, and of the times at which the effects become visible.
 
 use super::*;
 
@@ -59,7 +59,7 @@ fn row_04_a_node_may_act_on_a_decision_before_or_after_the_api_shows_it() {
         for _ in 0..n {
             lab.model.hex(1);
         }
-        // Not healthy yet, so that the change of health changes the routing.
+        // The target is not healthy yet, so the change of its health changes the routing.
         lab.register("127.101.0.11").unwrap();
         lab.register_well(A);
         lab.pass(200.0);
@@ -89,7 +89,7 @@ fn row_03_a_target_is_not_healthy_before_the_last_node_has_learned_of_it() {
 #[test]
 fn a_decision_about_an_earlier_registration_is_not_shown_for_a_later_one() {
     let mut lab = Lab::network().prompt();
-    // The API shows health changes long after the nodes act on them.
+    // The API shows health changes long after the nodes act on the changes.
     lab.tune(|lag| lag.health_skew = Range { low: -100.0, high: -90.0 });
     lab.register_well(A);
     lab.pass(125.0);

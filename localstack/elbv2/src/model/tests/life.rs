@@ -1,4 +1,4 @@
-//! From registration to the end of draining.
+//! Tests of the life of a target, from the registration to the end of draining.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of the model alone. Time is a number, and a set of healthy targets answers the probes.
+//! Tests of the model without the other modules. Time is a number, and a set of healthy targets answers the probes.
 
 mod health;
 mod life;
@@ -14,7 +14,7 @@ use crate::behaviour::{Lag, OnDraining, Range};
 
 const PORT: u16 = 8080;
 
-/// A model with time scale 1, a load balancer in three zones and one group, and a history of its events.
+/// A model with the time scale 1, a load balancer in three zones, one group, and a history of the events.
 struct Lab {
     model: Model,
     now: Duration,
@@ -54,7 +54,7 @@ impl Lab {
         Self::new(Kind::Application)
     }
 
-    /// All nodes learn of registration and health at once, so that a test can check something else.
+    /// Removes the delays of registrations and health changes, for tests of other properties.
     fn prompt(mut self) -> Self {
         self.tune(|lag| {
             lag.registration = Range { low: 0.0, high: 0.0 };
@@ -115,7 +115,7 @@ impl Lab {
         self.history.extend(self.model.take_events().into_iter().map(|event| (at, event)));
     }
 
-    /// Advances time by `seconds` and answers each probe at once.
+    /// Advances the time by `seconds`, and answers each probe immediately.
     fn pass(&mut self, seconds: f64) {
         let until = self.now + Duration::from_secs_f64(seconds);
         while let Some(due) = self.model.next_due().filter(|due| *due <= until) {
@@ -142,7 +142,7 @@ impl Lab {
         found.map_or_else(|| "gone".to_owned(), |target| target.state.to_string())
     }
 
-    /// How many nodes send to a target.
+    /// Returns how many nodes send to a target.
     fn routed_by(&self, target: &str) -> usize {
         let views = self.model.snapshot();
         let nodes = &views[0].target_groups[0].nodes;
@@ -153,7 +153,7 @@ impl Lab {
         self.model.snapshot()[0].settled
     }
 
-    /// When nodes started (`true`) or stopped sending to a target, in seconds.
+    /// Returns the times in seconds at which nodes started (`true`) or stopped (`false`) sending to a target.
     fn routed_at(&self, wanted: &str, began: bool) -> Vec<f64> {
         let hits = self.history.iter().filter(|(_, event)| {
             matches!(event, Event::Route { target, routing, .. }
@@ -162,7 +162,7 @@ impl Lab {
         hits.map(|(at, _)| *at).collect()
     }
 
-    /// When the API began to show a state for a target.
+    /// Returns the time at which the API first showed a state of a target.
     fn shown_at(&self, wanted: &str, state: &str) -> Option<f64> {
         let hit = self.history.iter().find(
             |(_, event)| matches!(event, Event::Target { target, to, .. } if *target == addr(wanted) && *to == state),

@@ -1,4 +1,4 @@
-//! Validation of resources, and what remains after their deletion.
+//! Tests of the validation of resources, and of deletions.
 
 use super::*;
 use crate::model::balancer::BalancerState;

@@ -1,4 +1,4 @@
-//! Tests of where nodes send, and of DNS answers.
+//! Tests of routing tables and of DNS answers.
 
 use super::*;
 

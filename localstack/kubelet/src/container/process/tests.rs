@@ -1,4 +1,4 @@
-//! Tests with real sockets: what a client sees of a process.
+//! Tests of a process with real sockets, from the view of a client.
 
 use super::*;
 use crate::container::http::{Get, GetError};
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A process on its own address, so that tests never share a port.
+/// A process on its own address, so that no two tests use the same port.
 struct Bench {
     process: Process,
     reports: mpsc::Receiver<ContainerEvent>,
@@ -77,7 +77,7 @@ impl Bench {
         Get { to: self.at, path: path.into(), headers: Vec::new() }.send(LIMIT).await
     }
 
-    /// A connection on which this text was sent, and no answer was read.
+    /// Opens a connection and sends a text without reading the answer.
     async fn connect(&self, text: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.at).await.unwrap();
         stream.write_all(text.as_bytes()).await.unwrap();
@@ -85,7 +85,7 @@ impl Bench {
     }
 }
 
-/// Reads until the end of one answer or of the connection.
+/// Reads until the end of one answer or the end of the connection.
 async fn answer(stream: &mut TcpStream) -> String {
     let mut text = String::new();
     let mut part = [0; 1024];
@@ -101,7 +101,7 @@ async fn answer(stream: &mut TcpStream) -> String {
 const SLOW: &str = "GET /slow?delay-ms=300 HTTP/1.1\r\nhost: x\r\n\r\n";
 const FAST: &str = "GET /a HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// Waits until the server has read what was sent before: a later exchange on another connection is complete.
+/// Waits until the server has read all earlier requests: a later exchange on another connection is complete.
 async fn after_others(bench: &Bench) {
     bench.get("/").await.unwrap();
     bench.get("/").await.unwrap();

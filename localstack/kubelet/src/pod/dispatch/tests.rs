@@ -1,4 +1,4 @@
-//! Which pods are started and notified, tested without a watch.
+//! Tests of which pods the dispatcher starts and notifies, without a watch.
 
 use super::*;
 use crate::fake::Fake;
@@ -35,7 +35,7 @@ impl Bench {
         self.registry.views().into_iter().map(|view| view.uid).collect()
     }
 
-    /// Lets tasks end, like the dispatcher's loop, until only these pods remain.
+    /// Removes stopped tasks, as the dispatcher's loop does, until only the tasks of these pods remain.
     async fn until(&mut self, uids: &[&str]) {
         let deadline = Instant::now() + LIMIT;
         while self.uids() != uids {

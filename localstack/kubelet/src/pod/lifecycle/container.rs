@@ -1,6 +1,7 @@
-//! The part of the state machine for one container.
+//! The state machine of one container.
 //!
-//! Contains a container's state, its runs and the steps of its stop. Pure. Only [`super::Lifecycle`] changes it.
+//! The module contains the state of a container, its runs, and the steps of a stop. The module is pure. Only
+//! [`super::Lifecycle`] changes a container.
 
 mod stop;
 
@@ -17,75 +18,75 @@ use tokio::time::Instant;
 /// The exit code of a process after SIGKILL: 128 + 9.
 const KILLED: i32 = 137;
 
-/// How a run of a container ended.
+/// The result of a container's run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exit {
-    /// 0 for success; 137 after SIGKILL.
+    /// The exit code: 0 for success, 137 after SIGKILL.
     pub code: i32,
-    /// `Completed`, `Error`, `Unknown` (it ran when the machine went down) or `ContainerStatusUnknown`.
+    /// The reason: `Completed`, `Error`, `Unknown` (the machine was lost during the run) or `ContainerStatusUnknown`.
     pub reason: &'static str,
-    /// The message, if any.
+    /// The message in the status.
     pub message: Option<String>,
-    /// When the run began, or `None` if it never did.
+    /// The start time of the run. `None`: the run never started.
     pub started_at: Option<Time>,
-    /// When it ended.
+    /// The end time of the run.
     pub finished_at: Option<Time>,
-    /// The number of the run, or `None` if it never began.
+    /// The number of the run. `None`: the run never started.
     pub run: Option<u32>,
 }
 
 /// The state of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
-    /// Not started yet: `ContainerCreating`.
+    /// The container has not started yet (`ContainerCreating`).
     Creating,
-    /// Told to start. Its ports are not open yet.
+    /// The start of the container was requested, but its ports are not open yet.
     Starting,
-    /// Running since then.
+    /// The container is running. Contains the start time.
     Running(Moment),
-    /// Ended on its own. It is restarted at this instant.
+    /// The container has exited on its own. Contains the time of the restart.
     Waiting(Instant, Wait),
-    /// Ended, without a restart.
+    /// The container has terminated and will not be restarted.
     Ended,
 }
 
-/// The steps to stop a running container.
+/// The step in the stop of a running container.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stop {
-    /// Its preStop hook runs, until then at the latest.
+    /// The preStop hook is running, at most until this time.
     Hook { until: Instant },
-    /// Its hook has ended. SIGTERM follows when the containers that started later have ended, or at this time.
+    /// The hook has completed. SIGTERM follows when all containers that started later have terminated, or at this time.
     Turn { until: Instant },
-    /// SIGTERM was sent. SIGKILL follows at `kill_at`, unless it was sent already.
+    /// SIGTERM was sent. SIGKILL follows at `kill_at`. `None`: SIGKILL was already sent.
     Signalled { at: Instant, kill_at: Option<Instant> },
 }
 
-/// What follows the end of a run.
+/// The step after the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Next {
-    /// It is started again.
+    /// The container is restarted.
     Restart,
-    /// It is not restarted.
+    /// The container is not restarted.
     End,
-    /// It is not restarted, which is reported only when the other containers have ended too.
+    /// The container is not restarted. The status shows the end only after all other containers have terminated.
     Linger,
 }
 
-/// What runs before SIGTERM.
+/// The action before SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Hook {
-    /// Nothing. Also for `exec`, because there is no image to run a command in.
+    /// No action. This variant includes `exec` hooks, because there is no image to run a command in.
     Nothing,
     Sleep(Duration),
     Request,
 }
 
-/// Which probes have no result yet.
+/// The probes that a container has.
 #[derive(Clone, Copy, Debug)]
 struct Probes {
     readiness: bool,
     startup: bool,
-    /// The grace period of a container after its liveness or startup probe failed.
+    /// The grace period after a failure of the liveness or startup probe.
     grace: Option<Duration>,
 }
 
@@ -96,34 +97,34 @@ pub struct Container {
     state: State,
     run: u32,
     ready: bool,
-    /// Its startup probe has succeeded in this run, or it has none.
+    /// Whether the startup probe has succeeded in this run, or the container has no startup probe.
     up: bool,
     probes: Probes,
     last: Option<Exit>,
     hook: Hook,
     backoff: CrashBackoff,
     stop: Option<Stop>,
-    /// The grace period of the stop.
+    /// The grace period of the stop in progress.
     grace: Option<Grace>,
-    /// Whether it waits for other containers before SIGTERM.
+    /// Whether the container waits for other containers before SIGTERM.
     ordered: bool,
-    /// The run that ended during the pod's termination, as it was before.
+    /// A run that terminated during the termination of the pod, in its previous state.
     lingers: Option<Lingering>,
 }
 
-/// A run that has ended but is reported as running. A kubelet builds no status between the beginning of a termination
-/// and the end of the last container.
+/// A terminated run that the status still shows as running. A kubelet updates no container status between the start of
+/// a termination and the end of the last container.
 #[derive(Clone, Debug, PartialEq)]
 struct Lingering {
     began: Moment,
-    /// How the previous run ended.
+    /// The result of the previous run.
     before: Option<Exit>,
 }
 
 impl Container {
-    /// A new container. If an earlier run of this kubelet had started it, its state is that after a reboot: exit code
-    /// 255, and restarted if the policy requires it. Init containers run again in the new sandbox, for any result of
-    /// their earlier run.
+    /// Creates a container. If an earlier run of this kubelet started the container, the state is the state after a
+    /// reboot. The exit code is then 255, and the container is restarted if the policy requires it. Init containers run
+    /// again in the new sandbox, for any result of their earlier run.
     pub(super) fn new(role: Role, spec: &ContainerSpec, status: &PodStatus, policy: RestartPolicy) -> Self {
         let mut known = status.container_statuses.iter().chain(&status.init_container_statuses).flatten();
         let last = known.find(|before| before.name == spec.name).and_then(earlier);
@@ -163,42 +164,43 @@ impl Container {
         }
     }
 
-    /// Its role in the pod.
+    /// Returns the role of the container in the pod.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Its state.
+    /// Returns the state of the container.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The number of the current run, which is the restart count.
+    /// Returns the number of the current run, which is the restart count.
     pub fn run(&self) -> u32 {
         self.run
     }
 
-    /// Whether it counts as ready. An ordinary init container is ready after it has ended with 0.
+    /// Returns whether the container counts as ready. An ordinary init container is ready after it has terminated with
+    /// 0.
     pub fn is_ready(&self) -> bool {
         if self.role == Role::Init { self.is_done() } else { self.ready }
     }
 
-    /// Whether its startup is complete: it runs, and its startup probe has succeeded.
+    /// Returns whether the startup is complete: the container is running, and its startup probe has succeeded.
     pub fn is_up(&self) -> bool {
         self.up && (matches!(self.state, State::Running(_)) || self.lingers.is_some())
     }
 
-    /// Whether it has ended with 0, without a restart.
+    /// Returns whether the container has terminated with 0 and will not be restarted.
     pub fn is_done(&self) -> bool {
         self.has_ended() && self.last.as_ref().is_some_and(|exit| exit.code == 0)
     }
 
-    /// How its last ended run ended.
+    /// Returns the result of the last terminated run.
     pub fn last_exit(&self) -> Option<&Exit> {
         self.last.as_ref()
     }
 
-    /// The run that is reported as running: when it began, and how the previous one ended.
+    /// Returns the run that the status shows as running: its start time, and the result of the previous run.
     pub fn reported_run(&self) -> Option<(Moment, Option<&Exit>)> {
         match (&self.state, &self.lingers) {
             (State::Running(began), _) => Some((*began, self.last.as_ref())),
@@ -207,7 +209,7 @@ impl Container {
         }
     }
 
-    /// Whether it has, or had, a process in this pod.
+    /// Returns whether the container has or had a process in this pod.
     pub fn has_run(&self) -> bool {
         matches!(self.state, State::Running(_)) || self.last.as_ref().is_some_and(|exit| exit.run.is_some())
     }
@@ -224,12 +226,12 @@ impl Container {
         matches!(self.stop, Some(Stop::Turn { .. }))
     }
 
-    /// The grace period that its liveness or startup probe defines.
+    /// Returns the grace period that the liveness or startup probe defines.
     pub(super) fn probe_grace(&self) -> Option<Duration> {
         self.probes.grace
     }
 
-    /// Whether it is restarted after this exit.
+    /// Returns whether the container is restarted after this exit.
     pub(super) fn restarts(&self, policy: RestartPolicy, code: i32) -> bool {
         match self.role {
             Role::Init => code != 0 && policy.restarts(code),
@@ -266,11 +268,11 @@ impl Container {
         }
     }
 
-    /// Marks its startup as complete.
+    /// Marks the startup of the container as complete.
     pub(super) fn up(&mut self) {
         if matches!(self.state, State::Running(_)) && !self.up {
             self.up = true;
-            // Without a readiness probe, a container is ready from then on (prober manager, UpdatePodStatus).
+            // Without a readiness probe, the container is now ready (prober manager, UpdatePodStatus).
             self.ready = !self.probes.readiness;
         }
     }
@@ -281,7 +283,7 @@ impl Container {
         }
     }
 
-    /// Handles the end of its process. `next` defines what follows.
+    /// Handles the exit of the process. `next` is the step after the exit.
     pub(super) fn exited(&mut self, code: i32, message: Option<String>, next: Next, now: Moment) {
         let began = match self.state {
             State::Running(began) => began,
@@ -314,8 +316,8 @@ impl Container {
         });
     }
 
-    /// Handles the loss of its sandbox. It is restarted in the next one, unless it has ended for good. Returns `true`
-    /// if it had a running process.
+    /// Handles the loss of the sandbox. The container is restarted in the next sandbox, unless it has terminated
+    /// without a restart. Returns `true` if the container had a running process.
     pub(super) fn lose_sandbox(&mut self, now: Moment) -> bool {
         let began = match self.state {
             State::Running(began) => Some(began),
@@ -333,7 +335,7 @@ impl Container {
         began.is_some()
     }
 
-    /// Ends a container that waits for an init container that will never succeed.
+    /// Terminates a container that waits for an init container which will never succeed.
     pub(super) fn give_up(&mut self) {
         if self.is_new() {
             self.state = State::Ended;
@@ -347,7 +349,7 @@ impl Container {
     }
 }
 
-/// How the run in a status ended, or `None` if there was none.
+/// Returns the result of the run in a status. `None`: the status contains no run.
 fn earlier(before: &ContainerStatus) -> Option<Exit> {
     before.container_id.as_deref().filter(|id| !id.is_empty())?;
     let run = u32::try_from(before.restart_count).ok();

@@ -5,59 +5,60 @@ use std::time::Duration;
 
 use crate::container::event::ContainerEvent;
 
-/// What happened to a pod.
+/// An event of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
     /// The sandbox is up and has this address.
     Sandbox(Ipv4Addr),
-    /// The sandbox was killed, and every process of the pod with it.
+    /// The sandbox was killed together with all processes of the pod.
     SandboxLost,
-    /// The object is being deleted with this grace period. Zero: it is removed at once.
+    /// The object is being deleted with this grace period. Zero: the object is deleted immediately.
     Deleting(Duration),
-    /// The object was deleted, or another one has its name.
+    /// The object was deleted, or another object has its name.
     Vanished,
-    /// The kubelet itself ends the pod, without a deletion.
+    /// The kubelet itself terminates the pod, without a deletion of the object.
     Ending(Duration, Ending),
     /// The kubelet rejects the pod.
     Rejected(Rejection),
-    /// The kubelet was restarted. The processes continued.
+    /// The kubelet was restarted, while the processes continued.
     KubeletRestarted,
-    /// Something happened to a run of a container.
+    /// An event of a run of a container.
     Container {
-        /// Its number: init containers first, each in the order of the spec.
+        /// The number of the container, which is its position in the list of all containers. The list begins with the
+        /// init containers.
         index: usize,
         /// The number of the run.
         run: u32,
-        /// What happened.
+        /// The event.
         event: ContainerEvent,
     },
-    /// The time from [`super::Lifecycle::wake`] has come.
+    /// The time that [`super::Lifecycle::wake`] returned has come.
     Elapsed,
 }
 
-/// Why a kubelet itself ends a pod.
+/// The reason why a kubelet itself terminates a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     /// The reason in the status of the failed pod.
     pub reason: &'static str,
-    /// The message of the status and of the `DisruptionTarget` condition.
+    /// The message in the status and in the `DisruptionTarget` condition.
     pub message: String,
 }
 
 impl Ending {
-    /// Eviction under memory pressure.
+    /// Returns the reason for an eviction under memory pressure.
     pub fn pressure() -> Self {
         Self { reason: "Evicted", message: "The node was low on resource: memory. ".into() }
     }
 
-    /// Graceful shutdown of the node (`nodeshutdown_manager.go` of v1.36).
+    /// Returns the reason for a graceful shutdown of the node (`nodeshutdown_manager.go` of v1.36).
     pub fn shutdown() -> Self {
         let message = "Pod was terminated in response to imminent node shutdown.";
         Self { reason: "Terminated", message: message.into() }
     }
 }
 
-/// Why a kubelet rejects a pod.
+/// The reason why a kubelet rejects a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejection {
     /// The reason in the status.
@@ -67,13 +68,13 @@ pub struct Rejection {
 }
 
 impl Rejection {
-    /// For a pod without resource requests on a node under memory pressure.
+    /// Returns the rejection of a pod without resource requests on a node with memory pressure.
     pub fn pressure() -> Self {
         let message = "Pod was rejected: The node had condition: [MemoryPressure]. ";
         Self { reason: "Evicted", message }
     }
 
-    /// For any pod on a node that is shutting down.
+    /// Returns the rejection of any pod on a node that is shutting down.
     pub fn shutdown() -> Self {
         let message = "Pod was rejected: Pod was rejected as the node is shutting down.";
         Self { reason: "NodeShutdown", message }
@@ -83,34 +84,34 @@ impl Rejection {
 /// An action of the pod's task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Gets an address for the pod. The result is [`Input::Sandbox`].
+    /// Get an address for the pod. The result is [`Input::Sandbox`].
     Prepare,
-    /// Gets another address for the pod and returns the current one to the pool. The result is [`Input::Sandbox`].
+    /// Get another address for the pod, and return the current address to the pool. The result is [`Input::Sandbox`].
     Renew,
-    /// Starts a run of a container.
+    /// Start a run of a container.
     Start {
-        /// The container's number.
+        /// The number of the container.
         index: usize,
-        /// The number of the run, which its reports carry.
+        /// The number of the run. All reports of the run contain the number.
         run: u32,
     },
-    /// Sends the hook's HTTP request and reports its end.
+    /// Send the hook's HTTP request, and report the completion.
     CallHook {
-        /// The container's number.
+        /// The number of the container.
         index: usize,
-        /// The run that the hook belongs to.
+        /// The number of the run that the hook belongs to.
         run: u32,
     },
-    /// Sends SIGTERM.
+    /// Send SIGTERM.
     Terminate {
-        /// The container's number.
+        /// The number of the container.
         index: usize,
     },
-    /// Sends SIGKILL.
+    /// Send SIGKILL.
     Kill {
-        /// The container's number.
+        /// The number of the container.
         index: usize,
     },
-    /// Returns the address to the pool, because all containers have ended for good.
+    /// Return the address to the pool, because all containers have terminated.
     Release,
 }

@@ -1,11 +1,11 @@
 //! The order in which a pod's containers start and stop.
 //!
-//! Init containers start one after the other. The next one starts when an ordinary init container has ended with 0, or
-//! a sidecar is up. Main containers start together after the last one.
+//! Init containers start one after the other. The next init container starts after an ordinary init container has
+//! terminated with 0, or after a sidecar is up. Main containers start simultaneously after the last init container.
 //!
-//! At the pod's end, the main containers get SIGTERM when their hooks have ended. The hooks of sidecars run at the same
-//! time. A sidecar gets SIGTERM only when all containers that started later have ended, or when the grace period is
-//! over (`kuberuntime_termination_order.go` of v1.36). Pure.
+//! At the end of a pod, each main container gets SIGTERM when its hook has completed. The hooks of sidecars run at the
+//! same time. A sidecar gets SIGTERM only after all containers that started later have terminated, or at the end of the
+//! grace period (`kuberuntime_termination_order.go` of v1.36). The module is pure.
 
 use super::container::Container;
 use super::{Action, Lifecycle, Stage};
@@ -48,7 +48,7 @@ impl Lifecycle {
         }
     }
 
-    /// Starts the pod's termination, or shortens it.
+    /// Starts or shortens the termination of the pod.
     pub(super) fn terminate(&mut self, requested: Duration, now: Moment, actions: &mut Vec<Action>) {
         let grace = match self.stage {
             Stage::Preparing | Stage::Running => {
@@ -74,7 +74,7 @@ impl Lifecycle {
         self.elapsed(now, actions);
     }
 
-    /// Ends the pod when nothing runs and nothing will be started. Sidecars do not outlive the other containers.
+    /// Ends the pod if no container runs or will be started. Sidecars do not outlive the other containers.
     pub(super) fn settle(&mut self, now: Moment, actions: &mut Vec<Action>) {
         if self.stage == Stage::Ended || !self.main_containers().all(Container::has_ended) {
             return;

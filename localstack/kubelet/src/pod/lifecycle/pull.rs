@@ -1,17 +1,17 @@
 //! The image pull of a pod, between the sandbox and the first container.
 //!
-//! Defines its duration and whether it fails. The status after a failure was measured with a kubelet of v1.36.3: the
-//! address appears with `ErrImagePull`, the phase remains `Pending`, and 12 s later the container waits in
-//! `ImagePullBackOff`. Further attempts are not simulated. Pure.
+//! The module determines the duration and the result of the pull. The status after a failure was measured with a
+//! kubelet of v1.36.3. The address appears with `ErrImagePull`, and the phase remains `Pending`. After 12 s, the
+//! container waits in `ImagePullBackOff`. Further attempts are not simulated. The module is pure.
 
 use crate::pod::behaviour::Behaviour;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// From the first failure to the status that shows the backoff.
+/// The time between the first failure and the status that shows the backoff.
 const SHOWS_BACK_OFF_AFTER: Duration = Duration::from_secs(12);
 
-/// Why a container whose image cannot be pulled waits.
+/// The reason why a container with a failed image pull waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The first attempt has failed.
@@ -25,7 +25,7 @@ pub enum Failure {
 pub(super) struct Pull {
     takes: Duration,
     fails: bool,
-    /// When the state changes next.
+    /// The time of the next change.
     due: Option<Instant>,
     failure: Option<Failure>,
 }
@@ -42,7 +42,7 @@ impl Pull {
         }
     }
 
-    /// Stops it, because the pod ends or its sandbox is lost.
+    /// Stops the pull, because the pod terminates or the sandbox is lost.
     pub(super) fn end(&mut self) {
         (self.due, self.failure) = (None, None);
     }
@@ -51,7 +51,7 @@ impl Pull {
         self.due
     }
 
-    /// Handles that the time of [`Pull::wake`] has come.
+    /// Handles a timer of [`Pull::wake`].
     pub(super) fn elapsed(&mut self, now: Instant) {
         (self.due, self.failure) = match (self.fails, self.failure) {
             (false, _) => (None, None),
@@ -64,7 +64,7 @@ impl Pull {
         self.failure
     }
 
-    /// Whether no container may start yet, or ever.
+    /// Returns whether no container may start, now or later.
     pub(super) fn holds_back(&self) -> bool {
         self.due.is_some() || self.failure.is_some()
     }

@@ -64,7 +64,7 @@ impl Bench {
         self.report(0, ContainerEvent::Exited { code, message: None })
     }
 
-    /// Advances time like the pod's task: a step only when something is due.
+    /// Advances the time as the task of a pod does: a step runs only if a timer is due.
     fn pass(&mut self, span: Duration) -> Vec<Action> {
         let end = self.now.after(span);
         let mut actions = Vec::new();

@@ -1,4 +1,4 @@
-//! Tests of the statuses that are reported over a pod's life.
+//! Tests of all statuses that a pod reports from its creation to its end.
 
 use super::*;
 use crate::clock::Moment;

@@ -1,7 +1,7 @@
 //! The effect of the node's state on a pod.
 //!
-//! Decides how a pod's task follows its node. A lost node stops it, a restored node starts it again, and a shutdown
-//! ends it. A node that shuts down or is short of memory rejects new pods.
+//! The task of a pod follows the state of its node. The loss of the node stops the pod, a restored node starts the pod
+//! again, and a shutdown terminates the pod. A node that is shutting down or has memory pressure rejects new pods.
 
 use super::Worker;
 use crate::clock::Moment;
@@ -9,7 +9,7 @@ use crate::node::state::{NodeState, Power};
 use crate::pod::lifecycle::{Action, Ending, Input, Lifecycle, Rejection};
 
 impl Worker {
-    /// Applies the state of the node when the pod is first seen there.
+    /// Applies the state of the node when the kubelet first sees the pod.
     pub(super) fn arrive(&mut self, node: NodeState, actions: Vec<Action>) -> Vec<Action> {
         self.node = node;
         let rejection = match node.power {
@@ -52,7 +52,7 @@ impl Worker {
         (self.node.pressure && self.pod.is_best_effort()).then(Rejection::pressure)
     }
 
-    /// Ends all processes, because the machine is lost. Nothing is reported.
+    /// Stops all processes, because the machine is lost. The task reports nothing.
     fn go_dark(&mut self) {
         self.dark = true;
         (self.ask_again, self.annotating) = (None, None);
@@ -61,8 +61,8 @@ impl Worker {
         }
     }
 
-    /// Starts the pod again after a reboot: its old processes ended with the machine. It keeps its address, which was
-    /// never returned.
+    /// Starts the pod again after a reboot, because the old processes stopped with the machine. The pod keeps its
+    /// address, which was never returned.
     fn revive(&mut self) {
         self.dark = false;
         let (lifecycle, actions) = Lifecycle::begin(&self.pod, Moment::now());

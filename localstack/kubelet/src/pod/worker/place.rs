@@ -1,9 +1,10 @@
-//! A pod's node and its address there.
+//! The node and the address of a pod.
 //!
-//! Gets and returns the pod's address, and writes it into an annotation like the CNI. The annotation is set before the
-//! sandbox is reported, so it is always earlier than `status.podIP`. At the end it becomes empty, like with the VPC CNI
-//! (`AnnotatePod` in its `ipamd.go`). If the write of the annotation fails, the pod runs without it. If the zone has no
-//! free address, the pod waits for one.
+//! The module gets and returns the pod's address, and writes the address into an annotation as the CNI does. The
+//! annotation is set before the sandbox is reported, so the annotation always precedes `status.podIP`. At the end of
+//! the pod, the annotation becomes empty, because the VPC CNI empties it too (`AnnotatePod` in `ipamd.go`). If the
+//! write of the annotation fails, the pod runs without the annotation. If the zone has no free address, the pod waits
+//! for an address.
 
 use super::Worker;
 use crate::address::IpPool;
@@ -17,30 +18,30 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How often a pod requests an address while its zone has none left.
+/// The interval at which a pod requests an address while its zone has no free address.
 const ADDRESS_RETRY: Duration = Duration::from_secs(1);
 
-/// The annotation of the VPC CNI (with `ANNOTATE_POD_IP=true`).
+/// The annotation that the VPC CNI writes with `ANNOTATE_POD_IP=true`.
 const POD_IPS: &str = "vpc.amazonaws.com/pod-ips";
 
 /// The node of a pod and its resources.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The node's own address.
+    /// The address of the node.
     pub node: Ipv4Addr,
-    /// The node's state.
+    /// The state of the node.
     pub state: watch::Receiver<NodeState>,
-    /// The addresses of its zone.
+    /// The address pool of the zone.
     pub pool: Arc<Mutex<IpPool>>,
-    /// An address of an earlier run, already claimed from the pool.
+    /// The address of an earlier run, which was already claimed from the pool.
     pub kept: Option<Ipv4Addr>,
 }
 
-/// The result of the CNI's write, and the address that was waiting for it.
+/// The result of the CNI's write, and the address that waited for the write.
 pub(super) type Annotated = (Option<Ipv4Addr>, Outcome);
 
 impl Worker {
-    /// Gets an address for the pod. A new sandbox never has the address of the previous one.
+    /// Gets an address for the pod. A new sandbox never has the address of the previous sandbox.
     pub(super) fn prepare(&mut self) {
         if self.lifecycle.has_ended() {
             return;
@@ -65,7 +66,7 @@ impl Worker {
         }
     }
 
-    /// Handles the end of the CNI's write.
+    /// Handles the result of the CNI's write.
     pub(super) fn annotated(&mut self, (waiting, outcome): Annotated) {
         match outcome {
             Outcome::Written(pod) => self.adopt(pod),
@@ -79,7 +80,7 @@ impl Worker {
         }
     }
 
-    /// Returns the address and empties the annotation, after the pod's last container has ended.
+    /// Returns the address to the pool and empties the annotation, after the pod's last container has terminated.
     pub(super) fn release(&mut self) {
         self.ask_again = None;
         let shown = self.place.kept.map(|ip| ip.to_string());

@@ -1,4 +1,4 @@
-//! A pod's task with an in-process API server and real sockets.
+//! Tests of a pod's task with an in-process API server and real sockets.
 
 mod node;
 
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const LIMIT: Duration = Duration::from_secs(20);
 const PORT: u16 = 18081;
 
-/// One pod's task, and the sender of its events.
+/// The task of one pod, and the senders for its events.
 struct Bench {
     api: Fake,
     seen: watch::Sender<Seen>,
@@ -234,7 +234,7 @@ fn annotated(extra: &Value, annotations: &[(&str, &str)]) -> Value {
     pod
 }
 
-/// The `Ready` values of the statuses, without repetitions.
+/// Returns the values of `Ready` in the statuses, without repetitions.
 fn readiness(calls: &[Call]) -> Vec<bool> {
     let statuses = calls.iter().filter_map(|call| match call {
         Call::Status(status) => Some(is(status, "Ready", "True")),
@@ -259,7 +259,7 @@ impl Bench {
         }
     }
 
-    /// Waits until nothing listens at this address.
+    /// Waits until no process listens at this address.
     async fn silent(&self, ip: &Value) {
         let deadline = Instant::now() + LIMIT;
         while answers(ip).await {

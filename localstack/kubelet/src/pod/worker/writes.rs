@@ -1,6 +1,7 @@
 //! The writes of a pod's task to the API server, and their results.
 //!
-//! Decides which write is due. Only one write is in progress at a time, and it contains the current state.
+//! The module decides which write is due. Only one write is in progress at a time, and each write contains the current
+//! state.
 
 use super::{LONGEST_PAUSE, Object, SHORTEST_PAUSE, Worker};
 use crate::clock::Moment;
@@ -20,7 +21,7 @@ impl Worker {
         }
     }
 
-    /// The next due write, if any.
+    /// Returns the next due write.
     pub(super) fn next_write(&mut self) -> Option<BoxFuture<'static, Outcome>> {
         if self.object != Object::Present || self.pause_until.is_some() || self.dark {
             return None;
@@ -35,7 +36,7 @@ impl Worker {
                 return Some(self.writer.clone().patch(namespace, name, patch).boxed());
             }
         }
-        // The last status is stored and nothing runs, so the object can be deleted.
+        // The last status is stored and no container runs, so the object can be deleted.
         if self.lifecycle.has_ended() && self.pod.metadata.deletion_timestamp.is_some() {
             let uid = self.pod.uid().to_owned();
             return Some(self.writer.clone().delete(namespace, name, uid).boxed());
@@ -67,11 +68,12 @@ impl Worker {
         }
     }
 
-    /// Takes over the object as this kubelet's own write left it.
+    /// Adopts the object that resulted from this kubelet's own write.
     pub(super) fn adopt(&mut self, mut pod: Box<Pod>) {
         if pod.version() > self.pod.version() {
             pod.metadata.managed_fields = None;
-            // Another writer may have changed a gate in the meantime, and the watch will not report it as newer.
+            // Another writer may have changed a readiness gate in the meantime. The watch will not report this change
+            // as newer.
             self.notice_gates(&pod);
             self.pod = Arc::from(pod);
             self.heed_deletion();

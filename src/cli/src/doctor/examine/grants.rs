@@ -1,4 +1,4 @@
-//! Which namespaces may bind which target groups: by grants, or because they were first.
+//! Checks which namespaces may bind which target groups. Without a grant, the first namespace keeps the target group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// No grant names a bound target group.
+/// The reason for a bound target group that no grant names.
 const UNGRANTED: Reason = Reason::NoGrant;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -44,7 +44,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
             naming => by_grants(group, naming),
         });
     }
-    // With one namespace alone, it is unknown which groups are not bound.
+    // If the command checks only one namespace, it does not know which grants are unused.
     let unused =
         all.iter().zip(&patterns_of).filter(|(_, patterns)| !bound.keys().any(|group| are(patterns, group)));
     for (grant, _) in unused.filter(|_| !facts.narrowed) {
@@ -63,7 +63,7 @@ fn are(patterns: &[GroupPattern], group: &TargetGroupArn) -> bool {
     patterns.iter().any(|pattern| pattern.matches(group))
 }
 
-/// Grants with errors.
+/// Returns the findings about grants that are invalid or cannot be read.
 fn unread(granted: &Granted) -> Vec<Finding> {
     let mut found: Vec<Finding> = granted
         .problems
@@ -109,7 +109,7 @@ fn by_grants(group: &TargetGroupArn, naming: &[&Grant]) -> Finding {
     Finding::info(Reason::AsExpected, about(group), said)
 }
 
-/// Grants are required, and none names the group.
+/// Returns the finding for a target group that no grant names although grants are required.
 fn forbidden(group: &TargetGroupArn, bound: &BTreeSet<&str>) -> Finding {
     let spaces: Vec<&str> = bound.iter().copied().collect();
     let said = format!(
@@ -160,7 +160,7 @@ fn list(namespaces: &[&str]) -> String {
     }
 }
 
-/// The missing grant as YAML.
+/// Returns the missing grant as YAML.
 fn needed(group: &TargetGroupArn, namespaces: &[&str]) -> String {
     let (name, namespaces) = (group.name(), namespaces.join(", "));
     let low = name.to_ascii_lowercase();

@@ -1,4 +1,4 @@
-//! The target groups, and the problems that Headgate reports about AWS and about objects.
+//! Checks the target groups, and lists the problems that Headgate reports about AWS, Services and TargetBindings.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::doctor::{
     inspect::Inspected,
 };
 
-/// Reasons that are temporary or intended.
+/// The reasons that are temporary or intended.
 const HARMLESS: [Reason; 9] = [
     Reason::ExclusiveNotGranted,
     Reason::Throttled,
@@ -24,12 +24,12 @@ const HARMLESS: [Reason; 9] = [
     Reason::TargetClaimedTwice,
     Reason::ForeignTarget,
 ];
-/// In seconds. A shorter delay cuts open requests.
+/// The minimum deregistration delay in seconds. A shorter delay interrupts open requests.
 const SHORTEST_DELAY: u32 = 5;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let Ok(shown) = &facts.shown else { return Vec::new() };
-    // That reason is reported once per target group, with the missing grant.
+    // Another check reports `NoGrant`: once per target group, with the missing grant.
     let own = |word: &&Word| word.reason != Reason::NoGrant.as_str();
     let mut found = Vec::new();
     found.extend(shown.aws.iter().map(|word| met("AWS".to_owned(), word)));
@@ -58,7 +58,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// A problem that Headgate reports, with the reason of its Events.
+/// Converts a problem that Headgate reports to a finding with the same reason.
 fn met(about: String, word: &Word) -> Finding {
     let harmless = HARMLESS.iter().any(|reason| reason.as_str() == word.reason);
     let finding = if harmless { Finding::warning } else { Finding::error };
@@ -94,7 +94,7 @@ fn judge(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     found
 }
 
-/// Effects of attributes on pods that are deregistered, and on zones.
+/// Returns the risks of the target group's attributes for deregistered pods and for zones.
 fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
     let (Inspected { attributes, protocol, .. }, hold) = (group, bound.hold.wanted);
     let mut found = Vec::new();
@@ -135,7 +135,7 @@ fn attributes(group: &Inspected, bound: &Bound, about: &str) -> Vec<Finding> {
         );
         found.push(Finding::warning(Reason::RiskyTargetGroup, about, said));
     }
-    // For UDP it cannot be disabled.
+    // Client IP preservation cannot be disabled for UDP.
     if attributes.preserves_client_ip() && matches!(protocol.as_str(), "TCP" | "TLS") {
         let said = "it preserves client addresses (preserve_client_ip.enabled): a pod that calls this load \
                     balancer and reaches itself gets no answer until its connection times out. Disable that \

@@ -1,4 +1,4 @@
-//! Headgate itself: its CRDs, its leader and its permissions.
+//! Checks Headgate's CRDs, leader and permissions.
 
 use headgate_core::Reason;
 
@@ -37,7 +37,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
             }));
         }
     }
-    // Without a leader, there is no answer in any case.
+    // Without a leader, another finding already reports the cause.
     if let (Err(why), Ok(_)) = (&facts.shown, &facts.leader) {
         found.push(Finding::error(Reason::CheckFailed, "the leader", format!("not checked: {why}")));
     }

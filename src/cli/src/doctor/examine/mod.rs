@@ -1,4 +1,4 @@
-//! The findings that follow from the facts. Pure.
+//! Derives findings from the facts. The functions are pure.
 
 mod grants;
 mod groups;
@@ -14,7 +14,7 @@ mod workloads;
 
 use super::{facts::Facts, finding::Finding};
 
-/// All findings, most severe first.
+/// Returns all findings, most severe first.
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut found = installation::examine(facts);
     found.extend(policies::examine(&facts.policies));

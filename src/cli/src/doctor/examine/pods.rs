@@ -1,4 +1,4 @@
-//! The pods that are targets: whether they have the gate, and a long enough hold.
+//! Checks whether pods that are targets have the readiness gate and a hold that is long enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,7 @@ fn name(pod: &Pod) -> Option<(&str, &str)> {
     Some((pod.metadata.namespace.as_deref()?, pod.metadata.name.as_deref()?))
 }
 
-/// One finding for all pods of a binding with the same problem.
+/// Returns one finding for all pods of a binding that have the same problem.
 fn of_binding(bound: &Bound, pods: &ByName<'_>, asking: &BTreeSet<String>) -> Vec<Finding> {
     let mut lacking: BTreeMap<(Level, Reason, String), BTreeSet<&str>> = BTreeMap::new();
     for target in bound.targets.iter().filter(|target| target.ending.is_none()) {
@@ -119,7 +119,7 @@ fn hold(pod: &Pod, bound: &Bound) -> Option<(Level, Reason, String)> {
     }
 }
 
-/// The object that binds.
+/// Formats the Service or TargetBinding that contains the binding.
 pub fn origin(bound: &Bound) -> String {
     format!("{} {}/{}", bound.kind, bound.namespace, bound.name)
 }

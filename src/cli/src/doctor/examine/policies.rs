@@ -1,4 +1,4 @@
-//! The admission policies: whether they exist and are bound.
+//! Checks whether the admission policies exist and have bindings.
 
 use headgate_core::Reason;
 
@@ -32,7 +32,7 @@ fn policy(policy: &Policy) -> Option<Finding> {
     (!policy.denies).then(|| Finding::warning(Reason::NotInstalled, about, said()))
 }
 
-/// What an attacker can do without the policy.
+/// Describes what an attacker can do without the policy.
 fn without(fence: Fence) -> &'static str {
     match fence {
         Fence::OwnWrites => {

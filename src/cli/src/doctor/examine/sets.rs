@@ -1,4 +1,4 @@
-//! Whether a controller manages the IngressDaemonSets, and the state of their rollouts.
+//! Checks whether a controller manages each IngressDaemonSet, and how its rollout progresses.
 
 use headgate::api::{
     IngressDaemonSet,
@@ -59,7 +59,7 @@ fn one(set: &IngressDaemonSet) -> Vec<Finding> {
     found
 }
 
-/// How many pods of a node a rollout may stop before new pods serve there.
+/// Returns how many pods of a node a rollout may stop before their replacements serve.
 fn away(strategy: &UpdateStrategy, per_node: i32) -> i32 {
     match strategy.kind {
         StrategyType::RollingUpdate => strategy.max_unavailable_per_node.min(per_node),

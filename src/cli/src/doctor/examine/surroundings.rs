@@ -1,4 +1,4 @@
-//! The surroundings of a held pod: what may end it before its hold is over, and what the hold costs.
+//! Checks which settings can shorten the hold of a pod, and whether quotas have room for held pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// AWS announces the end of a spot instance this many seconds before.
+/// AWS sends an interruption notice this many seconds before it stops a spot instance.
 const SPOT_NOTICE: u32 = 120;
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -83,7 +83,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
 struct Held<'a> {
     pod: &'a Pod,
     hold: u32,
-    /// Its `terminationGracePeriodSeconds`.
+    /// The pod's `terminationGracePeriodSeconds`.
     grace: u32,
 }
 
@@ -109,7 +109,7 @@ fn nodes(all: &BTreeSet<&str>) -> String {
     if all.len() == 1 { format!("node {first}") } else { format!("{} nodes, such as {first}", all.len()) }
 }
 
-/// One finding for all nodes whose kubelets give pods the same time.
+/// Returns one finding for all nodes whose kubelets have the same grace period for pods.
 fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Finding> {
     let mut short: BTreeMap<u32, (u32, BTreeSet<&str>)> = BTreeMap::new();
     let mut unseen = None;
@@ -136,7 +136,7 @@ fn shut_down(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Vec<Fin
         let about = "the configuration of kubelets";
         match why {
             Unseen::Forbidden(_) => Finding::unseen(about, why),
-            // If a kubelet does not answer, Kubernetes itself reports that.
+            // Kubernetes itself reports a kubelet that does not answer.
             Unseen::Failed(why) => Finding::info(Reason::CheckFailed, about, format!("not checked: {why}")),
         }
     });
@@ -160,7 +160,8 @@ fn spot(pods: &[Held<'_>], machines: &BTreeMap<String, Machine>) -> Option<Findi
     ))
 }
 
-/// Whether a quota has room for the pods that are held at most in a rolling update, which is twice their number.
+/// Returns a finding if a quota has no room for the held pods of a rolling update, which may need twice the number of
+/// pods.
 fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
     let (name, namespace) = (quota.metadata.name.as_deref()?, quota.metadata.namespace.as_deref()?);
     let status = quota.status.as_ref()?;
@@ -186,7 +187,7 @@ fn tight(pods: &[Held<'_>], quota: &ResourceQuota) -> Option<Finding> {
     })
 }
 
-/// How much of a quota's resource a pod uses.
+/// Returns how much of a quota's resource a pod uses.
 fn takes(pod: &Pod, resource: &str) -> f64 {
     if matches!(resource, "pods" | "count/pods") {
         return 1.0;
@@ -204,7 +205,7 @@ fn takes(pod: &Pod, resource: &str) -> f64 {
     of.sum()
 }
 
-/// A Kubernetes quantity as a number.
+/// Converts a Kubernetes quantity to a number.
 /// <https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/>
 fn amount(quantity: &Quantity) -> Option<f64> {
     let text = quantity.0.trim();
@@ -221,7 +222,7 @@ fn amount(quantity: &Quantity) -> Option<f64> {
         "Mi" => 1024.0 * 1024.0,
         "Gi" => 1024.0 * 1024.0 * 1024.0,
         "Ti" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        // A number with an exponent is a plain decimal number.
+        // The number has no suffix, or has an exponent.
         _ => return text.parse().ok(),
     };
     Some(number.parse::<f64>().ok()? * factor)

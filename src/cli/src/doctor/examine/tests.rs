@@ -1,4 +1,4 @@
-//! Tests from facts to findings.
+//! Tests which findings follow from which facts.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn policy(fence: Fence) -> Policy {
     Policy { fence, name: format!("headgate-{}", fence.name()), is_there: true, denies: true }
 }
 
-/// Facts without findings.
+/// Returns facts that cause no finding.
 fn sane() -> Facts {
     let binding = json!({
         "namespace": "shop", "kind": "Service", "name": "web", "port": "http", "targetGroup": ARN,
@@ -116,7 +116,7 @@ fn sane() -> Facts {
     }
 }
 
-/// The findings after this change: level and reason, and the message of the first.
+/// Returns the level and the reason of each finding after a change of the facts, and the text of the first finding.
 fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
     let mut facts = sane();
     change(&mut facts);
@@ -125,7 +125,7 @@ fn found(change: impl FnOnce(&mut Facts)) -> (Vec<(Level, String)>, String) {
     (found.into_iter().map(|finding| (finding.level, finding.reason)).collect(), line)
 }
 
-/// Asserts that this change alone causes exactly this finding.
+/// Asserts that a change of the facts causes exactly one finding.
 fn finds(level: Level, reason: &str, said: &str, change: impl FnOnce(&mut Facts)) {
     let (found, line) = found(change);
     assert_eq!(found, [(level, reason.to_owned())], "{line}");

@@ -1,4 +1,5 @@
-//! The webhooks for new pods and for evictions: whether they exist, are trusted, and are called.
+//! Checks whether the webhook configurations exist, the API server trusts the webhooks, and the API server calls the
+//! webhooks.
 
 use headgate::certificates::configurations::OWN_ENTRIES;
 use headgate_core::Reason;
@@ -8,12 +9,12 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// One of the two kinds of webhook configurations.
+/// One of the two webhook configurations.
 struct Kind {
     name: &'static str,
-    /// The file that users apply.
+    /// The manifest of the configuration.
     file: &'static str,
-    /// What happens without it.
+    /// The effect of a missing configuration.
     without: &'static str,
 }
 
@@ -31,7 +32,7 @@ const VALIDATING: Kind = Kind {
 pub fn examine(webhook: &Webhook) -> Vec<Finding> {
     let mut found = configuration(webhook, &MUTATING, &webhook.mutating);
     found.extend(configuration(webhook, &VALIDATING, &webhook.validating));
-    // A caller who may not read a configuration cannot compare it with the Secret.
+    // A caller without permission to read the configuration cannot compare it with the Secret.
     let is_forbidden = matches!(webhook.mutating, Err(Unseen::Forbidden(_)));
     if let (Err(why), false) = (&webhook.authorities, is_forbidden) {
         let about = format!("caBundle and path, compared with Secret {}", webhook.secret);

@@ -1,8 +1,8 @@
-//! The workloads of the pods that are targets, and the limits of their evictions: whether a rollout or a drain drops no
-//! requests.
+//! Checks whether a rollout or a drain of the target pods' workloads can drop requests.
 //!
-//! Gate and hold work per pod. Deployments, StatefulSets, DaemonSets and PodDisruptionBudgets decide which pods stop,
-//! how many at once, and whether replacements start first.
+//! The gate and the hold work for each pod separately. Deployments, StatefulSets, DaemonSets and PodDisruptionBudgets
+//! determine which pods stop and how many stop simultaneously. The workloads also determine whether replacements start
+//! first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,9 +25,9 @@ use crate::doctor::{
     finding::Finding,
 };
 
-/// The default of Argo Rollouts in seconds (`scaleDownDelaySeconds`).
+/// The default of `scaleDownDelaySeconds` in Argo Rollouts, in seconds.
 const ARGOS_DELAY: u64 = 30;
-/// The default of a Deployment (apps/v1).
+/// The default of `maxSurge` and `maxUnavailable` in a Deployment.
 const QUARTER: &str = "25%";
 
 pub fn examine(facts: &Facts) -> Vec<Finding> {
@@ -52,8 +52,8 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     found
 }
 
-/// Warns if Argo may terminate the replaced pods too early. They must run until the new pods are healthy and all old
-/// pods are deregistered. Each of the two may take the length of the hold.
+/// Warns if Argo may terminate replaced pods too early. Replaced pods must run until the new pods are healthy and all
+/// replaced pods are deregistered. A health check and a deregistration can each take the length of the hold.
 fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
     let name = |name: &Option<String>| name.clone().unwrap_or_default();
     let (namespace, own) = (name(&rollout.metadata.namespace), name(&rollout.metadata.name));
@@ -78,13 +78,12 @@ fn blue_green(rollout: &DynamicObject, bindings: &[Bound]) -> Option<Finding> {
 /// The pods that are targets, each with its hold in seconds.
 struct Targets<'a>(Vec<(&'a Pod, u32)>);
 
-/// The targets of one workload.
+/// The number of a workload's pods that are targets, and their longest hold.
 struct Its {
     count: u32,
     hold: u32,
 }
 
-/// A workload.
 struct Owner<'a> {
     kind: &'static str,
     metadata: &'a ObjectMeta,
@@ -125,7 +124,7 @@ impl Targets<'_> {
         found
     }
 
-    /// The workload, if some of its pods are targets.
+    /// Returns the workload if some of its pods are targets.
     fn owner<'o>(
         &self,
         kind: &'static str,
@@ -143,7 +142,7 @@ impl Targets<'_> {
     }
 }
 
-/// A number, or a percentage of `of`. `up`: rounds up, like `maxSurge` in Kubernetes.
+/// Resolves a number or a percentage of `of`. With `up`, a percentage rounds up, as `maxSurge` does in Kubernetes.
 fn resolved(value: &IntOrString, of: u32, up: bool) -> u32 {
     match value {
         IntOrString::Int(count) => u32::try_from(*count).unwrap_or_default(),
@@ -156,7 +155,7 @@ fn resolved(value: &IntOrString, of: u32, up: bool) -> u32 {
     }
 }
 
-/// The host ports of its pods.
+/// Returns the host ports that the pods of a template use.
 fn host_ports(template: Option<&PodTemplateSpec>) -> BTreeSet<i32> {
     let spec = template.and_then(|template| template.spec.as_ref());
     let on_the_host = spec.is_some_and(|spec| spec.host_network.unwrap_or_default());
@@ -187,7 +186,7 @@ fn deployment(it: &Deployment, owner: &Owner<'_>) -> Vec<Finding> {
     let unavailable = rolling.and_then(|rolling| rolling.max_unavailable.as_ref()).unwrap_or(&quarter);
     let surge = rolling.and_then(|rolling| rolling.max_surge.as_ref()).unwrap_or(&quarter);
     let surges = resolved(surge, replicas, true);
-    // Kubernetes removes one pod if both values are zero.
+    // If both values are zero, Kubernetes sets `maxUnavailable` to 1.
     let taken = resolved(unavailable, replicas, false).max(u32::from(surges == 0));
     let mut found = Vec::new();
     if taken > 0 && replicas > 0 {
@@ -301,7 +300,7 @@ fn budget(it: &PodDisruptionBudget, owner: &Owner<'_>) -> Option<Finding> {
     })
 }
 
-/// A duration as text.
+/// Formats a duration in seconds or minutes.
 fn lasts(seconds: u64) -> String {
     if seconds < 120 { format!("{seconds} s") } else { format!("{} min", seconds.div_ceil(60)) }
 }
@@ -317,7 +316,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": metadata})).unwrap()
     }
 
-    /// The findings about one workload that has `count` pods with a hold of 150 s.
+    /// Returns the findings about one workload with `count` pods, each with a hold of 150 s.
     fn found(count: usize, add: impl FnOnce(&mut Workloads)) -> Vec<(String, String)> {
         let pods: Vec<Pod> = (0..count).map(|at| pod(&format!("web-{at}"))).collect();
         let mut workloads = Workloads::default();

@@ -1,4 +1,4 @@
-//! Gathers the facts. A fact that cannot be read is recorded with the reason, and does not stop the others.
+//! Gathers the facts. If a fact cannot be read, the reason is recorded and the gathering continues.
 
 mod policies;
 pub mod rights;
@@ -33,36 +33,35 @@ use crate::{
 
 /// The API version of the CRDs.
 const API: &str = "headgate.dev/v1alpha1";
-/// The CRDs, by their plural names.
+/// The plural names of the CRDs.
 const KINDS: [&str; 3] = ["targetbindings", "targetledgers", "targetgroupgrants"];
 /// The page size of lists.
 const PAGE: u32 = 500;
-/// The timeout for the ledgers.
+/// The timeout of a request for TargetLedgers.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What to gather.
+/// The options of `headgate doctor`.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Only the bindings of this namespace.
+    /// The namespace whose bindings to check. `None`: all managed namespaces.
     pub namespace: Option<String>,
-    /// The way to Headgate.
+    /// How to connect to Headgate.
     pub way: Way,
-    /// Headgate's ServiceAccount. `None`: that of the leader's pod.
+    /// Headgate's ServiceAccount. `None`: the ServiceAccount of the leader's pod.
     pub service_account: Option<String>,
-    /// The names of the webhook's configurations and Secret.
+    /// The names of the webhook configurations and their Secret.
     pub webhook: Names,
 }
 
-/// The names of the webhook's objects.
+/// The names of the webhook configurations and their Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
-    /// The MutatingWebhookConfiguration.
+    /// The name of both webhook configurations.
     pub configuration: String,
-    /// The Secret, in Headgate's own namespace.
+    /// The name of the Secret in Headgate's own namespace.
     pub secret: String,
 }
 
-/// Gathers all facts.
 pub async fn gather(client: &Client, options: &Options) -> Facts {
     let leader = options.way.holder(client).await.map_err(|error| plain_chain(&error));
     let shown = shown(client, options).await;
@@ -103,7 +102,7 @@ async fn missing_kinds(client: &Client) -> Looked<Vec<String>> {
     }
 }
 
-/// The holders of each target group, from the readable ledgers.
+/// Returns the namespaces that own each target group, from the ledgers that can be read.
 async fn holders(client: &Client, way: &Way) -> Looked<BTreeMap<TargetGroupArn, BTreeSet<String>>> {
     let ledgers = Ledgers::new(client.clone(), &way.own_namespace, &way.lease);
     let all = within(PATIENCE, ledgers.load_all()).await.map_err(|failure| {
@@ -153,7 +152,7 @@ async fn asking(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<BTreeSet
     Ok(asking)
 }
 
-/// The pods that are targets.
+/// Returns the pods that are targets.
 async fn pods(client: &Client, shown: &Shown) -> Looked<Vec<Pod>> {
     let mut meant: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for bound in &shown.bindings {
@@ -192,7 +191,7 @@ async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspect
     for arn in arns {
         let looked = match inspect(&aws, &arn).await {
             Ok(group) => Ok(group),
-            // Without an answer or credentials, the other calls would fail too.
+            // Without a connection or credentials, all other calls would fail too.
             Err(failure) if failure.class == FailureClass::Unavailable => {
                 return Err(format!("{unchecked}: {}: {}", failure.code, failure.message));
             }
@@ -203,7 +202,7 @@ async fn groups(shown: &Shown) -> Looked<BTreeMap<TargetGroupArn, Looked<Inspect
     Ok(groups)
 }
 
-/// Whether the leader may watch the whole cluster, and therefore nodes.
+/// Returns whether the leader may watch the whole cluster, including nodes.
 fn sees_nodes(leader: Option<&Holder>) -> bool {
     let serves = leader.and_then(|leader| leader.serves.as_deref());
     serves.is_some_and(|serves| installation::named(serves).next().is_none())

@@ -1,4 +1,5 @@
-//! Reads the admission policies of config/admission. The chart begins their names with that of its Lease.
+//! Reads the admission policies from `config/admission`. In the chart, the name of the Lease is the prefix of each
+//! policy's name.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -10,13 +11,13 @@ use crate::doctor::facts::{Fence, Policy, Reserved, Unseen};
 /// The action that makes a policy binding reject requests.
 const DENY: &str = "Deny";
 
-/// The policies that Headgate needs. `sees_nodes`: it may watch the whole cluster.
+/// Returns the policies that Headgate needs. `sees_nodes`: Headgate may watch the whole cluster.
 pub async fn look(client: &Client, lease: &str, sees_nodes: bool) -> Reserved<Vec<Policy>> {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client.clone());
     let bindings = match bindings.list(&ListParams::default()).await {
         Ok(list) => list.items,
-        // An old version of Kubernetes does not have this kind.
+        // Old versions of Kubernetes do not have the kind ValidatingAdmissionPolicyBinding.
         Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
         Err(error) => return Err(Unseen::because(&error)),
     };

@@ -1,4 +1,4 @@
-//! The permissions in config/rbac that Headgate needs, and whether its ServiceAccount has them.
+//! Checks whether Headgate's ServiceAccount has the permissions in `config/rbac`.
 
 use headgate::kube::{installation::LEASE, words::plain};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
@@ -32,11 +32,11 @@ struct Rule {
 pub struct Right {
     verb: String,
     group: String,
-    /// `pods` or `pods/status`.
+    /// The resource, such as `pods` or `pods/status`.
     resource: String,
-    /// `None`: all namespaces.
+    /// The namespace. `None`: all namespaces.
     namespace: Option<String>,
-    /// Empty: any.
+    /// The name of the object. Empty: any name.
     name: String,
 }
 
@@ -57,7 +57,8 @@ impl Right {
     }
 }
 
-/// The permissions for the namespaces in the Lease. `evictions`: Headgate has the webhook for evictions.
+/// Returns the permissions that Headgate needs for the namespaces in the Lease. `evictions`: the webhook for evictions
+/// is enabled.
 pub fn needed(serves: &str, way: &Way, evictions: bool) -> Vec<Right> {
     let mut all = Vec::new();
     match serves.strip_prefix("the namespaces ") {
@@ -65,7 +66,7 @@ pub fn needed(serves: &str, way: &Way, evictions: bool) -> Vec<Right> {
             for namespace in named.split(", ") {
                 all.extend(read(NAMED, Some(namespace), &[]));
             }
-            // If Headgate does not watch nodes, it deregisters no pod early.
+            // Headgate deregisters pods early only if it watches nodes or has the webhook for evictions.
             all.retain(|right| evictions || !right.is_for_evictions());
             all.extend(read(GRANTS, None, &[]));
         }
@@ -76,9 +77,9 @@ pub fn needed(serves: &str, way: &Way, evictions: bool) -> Vec<Right> {
     all
 }
 
-/// The permissions in a file, with the names of this installation.
+/// Reads the permissions from a manifest, and replaces the default names with the names of this installation.
 fn read(file: &str, namespace: Option<&str>, names: &[(&str, &str)]) -> Vec<Right> {
-    // The files are part of the program, and a test reads them.
+    // The program contains the manifests, and a test parses each manifest.
     let rules = serde_saphyr::from_str::<Role>(file).map(|role| role.rules).unwrap_or_default();
     let mut all = Vec::new();
     for rule in &rules {
@@ -99,7 +100,7 @@ fn read(file: &str, namespace: Option<&str>, names: &[(&str, &str)]) -> Vec<Righ
     all
 }
 
-/// The permissions that the ServiceAccount does not have, as text.
+/// Returns the permissions that the ServiceAccount does not have, as text.
 pub async fn missing(
     client: &Client,
     namespace: &str,

@@ -1,4 +1,5 @@
-//! Reads the IngressDaemonSets, with or without a binding: one without a controller has no pods that could be targets.
+//! Reads all IngressDaemonSets, including sets without a binding. If no controller runs, a set has no pods that could
+//! be targets.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +14,8 @@ use crate::{doctor::facts::Looked, explain::reach::Holder};
 
 const KIND: &str = "ingressdaemonsets";
 
-/// The IngressDaemonSets of this namespace, or of all namespaces that the leader manages. If the caller may not list
-/// those, returns those in namespaces with bindings.
+/// Returns the IngressDaemonSets of this namespace, or of all namespaces that the leader manages. If the caller may not
+/// list the managed namespaces, returns the IngressDaemonSets in namespaces with bindings.
 pub async fn look(
     client: &Client,
     only: Option<&str>,
@@ -42,7 +43,7 @@ pub async fn look(
     };
     match listed {
         Ok(sets) => Ok(sets),
-        // RBAC denies the request before the API server checks whether the kind exists.
+        // RBAC denies the request before the API server checks whether the CRD exists.
         Err(error) if is_forbidden(&error) && !is_there(client).await => Ok(Vec::new()),
         Err(error) => Err(format!("cannot list {KIND} ({}). Grant yourself list on {KIND}", plain(&error))),
     }
@@ -59,7 +60,7 @@ async fn list_each(
     Ok(all)
 }
 
-/// Lists IngressDaemonSets. Empty if the kind is not installed.
+/// Lists IngressDaemonSets. Empty if the CRD is not installed.
 async fn list(api: &Api<IngressDaemonSet>) -> kube::Result<Vec<IngressDaemonSet>> {
     let (mut all, mut page) = (Vec::new(), ListParams::default().limit(PAGE));
     loop {

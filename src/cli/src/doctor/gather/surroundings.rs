@@ -1,4 +1,4 @@
-//! Reads what may end a hold early: nodes and their kubelets, Karpenter, the cluster-autoscaler and quotas.
+//! Reads the settings that can shorten a hold: nodes and kubelets, Karpenter, the cluster-autoscaler and quotas.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,17 +20,17 @@ use serde_json::Value;
 
 use crate::doctor::facts::{Autoscaler, Looked, Machine, Pool, Reserved, Surroundings, Unseen};
 
-/// At most this many nodes are read. Most nodes of a cluster have one of a few configurations.
+/// The maximum number of nodes to read. Most clusters have only a few node configurations.
 const NODES: usize = 20;
-/// The timeout for a kubelet.
+/// The timeout of a request to a kubelet.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The namespace of the cluster-autoscaler in its chart and AWS's docs.
+/// The namespace of the cluster-autoscaler in its chart and in the AWS documentation.
 const SYSTEM: &str = "kube-system";
-/// The default of the cluster-autoscaler in seconds.
+/// The default of `--max-graceful-termination-sec`, in seconds.
 const MAX_GRACE: u32 = 600;
 const MAX_EVICTION: u32 = 120;
 
-/// Reads the surroundings of these pods and namespaces.
+/// Reads the settings for these pods and namespaces.
 pub async fn look(client: &Client, namespaces: &BTreeSet<&str>, pods: &Looked<Vec<Pod>>) -> Surroundings {
     let pods = pods.as_deref().unwrap_or_default();
     let nodes: BTreeSet<&str> =
@@ -61,7 +61,7 @@ async fn machines(client: &Client, names: &BTreeSet<&str>) -> Reserved<BTreeMap<
     Ok(machines)
 }
 
-/// How many seconds the kubelet of a node keeps pods running when the node shuts down, as the kubelet reports it.
+/// Returns how many seconds the kubelet of a node keeps pods running when the node shuts down.
 async fn shutdown(client: &Client, node: &str) -> Reserved<u32> {
     let path = format!("/api/v1/nodes/{node}/proxy/configz");
     let request =
@@ -72,7 +72,7 @@ async fn shutdown(client: &Client, node: &str) -> Reserved<u32> {
     Ok(grace(&answer["kubeletconfig"]))
 }
 
-/// How many seconds a KubeletConfiguration gives pods of default priority when the node shuts down.
+/// Returns the shutdown grace period in seconds that a KubeletConfiguration gives pods with the default priority.
 /// <https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/>
 fn grace(config: &Value) -> u32 {
     let by_priority =
@@ -87,12 +87,12 @@ fn grace(config: &Value) -> u32 {
     of("shutdownGracePeriod").saturating_sub(of("shutdownGracePeriodCriticalPods"))
 }
 
-/// A duration as Go writes it, such as `2m30s`.
+/// Parses a duration in Go's notation, such as `2m30s`.
 fn seconds(text: &str) -> Option<u32> {
     u32::try_from(text.parse::<SignedDuration>().ok()?.as_secs()).ok()
 }
 
-/// Karpenter's NodePools. Empty if the kind is not installed.
+/// Reads Karpenter's NodePools. Empty if the CRD is not installed.
 async fn pools(client: &Client) -> Reserved<BTreeMap<String, Pool>> {
     let kind = GroupVersionKind::gvk("karpenter.sh", "v1", "NodePool");
     let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&kind));
@@ -108,7 +108,7 @@ async fn pools(client: &Client) -> Reserved<BTreeMap<String, Pool>> {
     Ok(listed.into_iter().filter_map(pool).collect())
 }
 
-/// The settings of the cluster-autoscaler, if it is in its usual place.
+/// Reads the settings of the cluster-autoscaler. `None`: the usual namespace has no cluster-autoscaler.
 async fn autoscaler(client: &Client) -> Reserved<Option<Autoscaler>> {
     let api: Api<Deployment> = Api::namespaced(client.clone(), SYSTEM);
     let listed = api.list(&ListParams::default()).await.map_err(|error| Unseen::because(&error))?;

@@ -31,7 +31,7 @@ pub async fn look(
         let bytes = secret.as_ref()?.data.as_ref()?.get(name)?.0.clone();
         String::from_utf8(bytes).ok()
     };
-    // Without a file `path`, replicas serve the fixed path.
+    // If the Secret has no file `path`, the replicas serve the fixed path.
     let path = secret.as_ref().ok().map(|secret| {
         text(secret, "path").and_then(|digits| CallPath::from_digits(&digits)).unwrap_or_else(CallPath::fixed)
     });
@@ -76,7 +76,7 @@ fn entry(name: String, client: WebhookClientConfig, policy: Option<&str>, path: 
     Entry { name, bundle, ignores_failures: policy == Some("Ignore"), path }
 }
 
-/// Creates a pod that asks for the gate and the hold, as a dry run.
+/// Creates a pod that requests the gate and the hold, as a dry run.
 async fn try_it(
     client: &Client,
     namespaces: &BTreeSet<&str>,
@@ -104,11 +104,11 @@ async fn try_it(
     match pods.create(&parameters, &pod).await {
         Ok(pod) if pod.annotations().contains_key(INJECTED) => Ok(Tried::Asked),
         Ok(_) => Ok(Tried::Silent { namespace: (*namespace).to_owned() }),
-        // With failurePolicy: Fail, the API server's error contains the path that it called.
+        // With `failurePolicy: Fail`, the API server's error contains the secret path.
         Err(error) => {
             let why = redacted(&format!("no pod can be created in namespace {namespace}: {}", plain(&error)));
             Err(match Unseen::because(&error) {
-                // Webhooks and policies also reject with this code.
+                // Webhooks and policies also reject requests with code 403.
                 Unseen::Forbidden(said) if said.contains("cannot create resource") => Unseen::Forbidden(why),
                 _ => Unseen::Failed(why),
             })

@@ -1,4 +1,4 @@
-//! Reads the workloads of the pods that are targets, and the budgets for their evictions.
+//! Reads the workloads and PodDisruptionBudgets of the pods that are targets.
 
 use std::{collections::BTreeSet, fmt::Debug};
 
@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use super::PAGE;
 use crate::doctor::facts::{Looked, Workloads};
 
-/// Reads these namespaces.
+/// Reads the workloads in these namespaces.
 pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Workloads> {
     let mut all = Workloads::default();
     for namespace in namespaces {
@@ -32,8 +32,8 @@ pub async fn look(client: &Client, namespaces: &BTreeSet<&str>) -> Looked<Worklo
     Ok(all)
 }
 
-/// The Rollouts of Argo. Empty if the kind is not installed. Without permission to list it, the API server reports that
-/// instead.
+/// Reads the Rollouts of Argo Rollouts. Empty if the CRD is not installed. If the CRD is not installed and the caller
+/// has no permission, the API server returns 403 instead of 404.
 async fn rollouts(client: &Client, namespace: &str) -> Looked<Vec<DynamicObject>> {
     let kind = GroupVersionKind::gvk("argoproj.io", "v1alpha1", "Rollout");
     let api: Api<DynamicObject> =

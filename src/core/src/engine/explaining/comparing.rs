@@ -1,4 +1,4 @@
-//! Compares the desired content of the target groups with what AWS showed last.
+//! Compares the desired targets of the target groups with the targets that AWS last reported.
 
 use crate::{
     engine::{

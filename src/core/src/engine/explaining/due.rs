@@ -1,4 +1,4 @@
-//! The next step for a target, when it happens, and what it waits for.
+//! The next step for a target, with its time and the reason for the wait.
 
 use crate::{
     explanation::{Next, Progress, Step, Word},
@@ -12,19 +12,19 @@ use crate::{
 
 use super::words;
 
-/// The state of a group that decides the next step for all its targets.
+/// The state of a group that determines the next step for all its targets.
 pub struct Due<'a> {
     pub(super) group: &'a Group,
     pub(super) arn: &'a TargetGroupArn,
-    /// Why Headgate does not act yet, if it does not.
+    /// Why Headgate does not act yet. `None`: Headgate acts.
     pub(super) listed: Option<Word>,
-    /// The calls that AWS throttles.
+    /// The kinds of calls that AWS throttles.
     pub(super) throttled: Option<&'static str>,
     pub(super) now: Moment,
 }
 
 impl Due<'_> {
-    /// The next step for a target that should be registered. `turn`: when a rate-limit token is available for it.
+    /// The next step for a target that should be registered. `turn`: the time at which a rate-limit token is available.
     pub fn registers(&self, account: &Account<'_>, turn: Moment) -> Next {
         let group = self.group;
         let (at, waits) = match account.under {
@@ -68,15 +68,15 @@ impl Due<'_> {
             Under::SetAside(until) => {
                 (Some(until), Some(self.refused(Step::Deregister, Reason::TargetRefused)))
             }
-            // Headgate does nothing about the target. The reason of the place explains why.
+            // Headgate takes no step for the target. The reason of the place explains why.
             Under::Doubted | Under::Suspect => return None,
             _ => (group.next_removal(), self.failing(Step::Deregister)),
         };
         Some(Next { step: Step::Deregister, at: at.map(|at| at.max(self.now)), waits })
     }
 
-    /// The next read, for a registered target. Each argument is when a rate-limit token is available: for a read that
-    /// something waits for, and for any other.
+    /// The next `DescribeTargetHealth` call, for a registered target. Each argument is the time at which a rate-limit
+    /// token is available: for an urgent call, and for a periodic call.
     pub fn reads(&self, (awaited, other): (Moment, Moment)) -> Next {
         let awaited = self.group.next_awaited_read().map(|at| at.max(awaited));
         let other = self.group.next_read().map(|at| at.max(other));
@@ -85,7 +85,7 @@ impl Due<'_> {
         Next { step: Step::Read, at: at.filter(|_| self.listed.is_none()), waits }
     }
 
-    /// What pauses the target: the paused object, or read-only mode.
+    /// The reason why the target is paused: a paused object, or read-only mode.
     fn pause(&self, account: &Account<'_>) -> Word {
         match account.paused_by {
             Some(origin) => (Reason::Paused, sayings::paused(self.arn, origin)),
@@ -93,7 +93,7 @@ impl Due<'_> {
         }
     }
 
-    /// How the last call of this kind failed, or that AWS throttles such calls.
+    /// The last failure of this kind of call, or the fact that AWS throttles such calls.
     fn failing(&self, step: Step) -> Option<Word> {
         let failure = self.group.troubles().failing.get(step.as_str());
         let passing = |class| matches!(class, FailureClass::Throttled | FailureClass::Unavailable);
@@ -106,7 +106,7 @@ impl Due<'_> {
         }
     }
 
-    /// What AWS rejects, as reported on the Services.
+    /// The rejection by AWS, as reported on the Services.
     fn refused(&self, step: Step, reason: Reason) -> Word {
         let all = self.group.troubles().refusals.iter();
         let mut said = all.filter(|((action, _), (said, _))| *action == step.as_str() && *said == reason);
@@ -114,10 +114,10 @@ impl Due<'_> {
     }
 }
 
-/// The state of a pod in a target group: its progress, why, and since when.
+/// The state of a pod in a target group: the progress, the reason, and the time at which the state began.
 pub type Stands = (Progress, Word, Option<Moment>);
 
-/// The state of a target that the pod had and should not have any more.
+/// The state of a former target of the pod that should be deregistered.
 pub fn left(account: &Account<'_>) -> Stands {
     let reason = match account.under {
         Under::Suspect => Reason::ForeignTarget,

@@ -1,5 +1,6 @@
-//! Collects all information about one pod, or the pods of a node, for `headgate explain`, and all differences for
-//! `headgate diff`. It decides and changes nothing: each answer comes from the part that decides.
+//! Collects all information about one pod or about the pods of a node for `headgate explain`, and all differences for
+//! `headgate diff`. The module makes no decisions and changes no state. Each explanation comes from the part that makes
+//! the decision.
 
 mod comparing;
 mod due;
@@ -24,7 +25,7 @@ use crate::{
 };
 
 impl Engine {
-    /// All that Headgate knows about the pod of this name.
+    /// Returns all information about the pod of this name.
     pub fn explain(&mut self, pod: &ObjectKey, now: Moment) -> Explanation {
         let seen = self.known.index.pods().get(pod).cloned();
         let mut found = Vec::new();
@@ -87,8 +88,8 @@ impl Engine {
         let namespace = &*pod.namespace;
         if !self.settings.scopes.iter().any(|scope| scope.covers(namespace)) {
             let said = format!(
-                "this Headgate does not look after namespace {namespace}; expected it in --namespaces, or another \
-                 Headgate that serves it"
+                "this Headgate does not manage namespace {namespace}. Add the namespace to --namespaces, or query the \
+                 Headgate that manages it"
             );
             return (Reason::NamespaceNotServed, said);
         }
@@ -97,21 +98,21 @@ impl Engine {
         }
         if !self.known.services.is_selected(namespace) {
             let said = format!(
-                "namespace {namespace} is not selected: expected labels on it that match --namespace-selector"
+                "namespace {namespace} does not match --namespace-selector. Add the labels of the selector to the namespace"
             );
             return (Reason::NamespaceNotServed, said);
         }
         let Some(facts) = seen else {
             return (
                 Reason::PodDeleted,
-                format!("there is no pod {pod}, and no target that was its own is remembered"),
+                format!("there is no pod {pod}, and Headgate has no record of a target of this pod"),
             );
         };
         match self.known.services.origins().doubt(namespace, &facts.labels) {
             Some(Doubt::Pending(origin)) => {
                 return (
                     Reason::NotSelected,
-                    format!("a target group that {origin} names has not been looked up yet"),
+                    format!("Headgate has not yet looked up a target group that {origin} names"),
                 );
             }
             Some(Doubt::Unreadable(origin)) => {
@@ -120,7 +121,7 @@ impl Engine {
                 return (
                     Reason::InvalidBinding,
                     format!(
-                        "{origin} selects this pod and asks for target groups in a way that cannot be followed: {}",
+                        "{origin} selects this pod, but Headgate cannot use its target groups: {}",
                         problems.join("; ")
                     ),
                 );
@@ -129,7 +130,10 @@ impl Engine {
                 let of = self.known.services.origins().problems(&origin);
                 let refused = of.filter(|problem| problem.reason == Reason::NotGranted);
                 let said: Vec<&str> = refused.map(|problem| &*problem.said).collect();
-                return (Reason::NotGranted, format!("{origin} selects this pod, and {}", said.join("; ")));
+                return (
+                    Reason::NotGranted,
+                    format!("{origin} selects this pod, but the binding is not granted: {}", said.join("; ")),
+                );
             }
             None => {}
         }
@@ -145,12 +149,12 @@ impl Engine {
     }
 
     fn not_listed_yet(&self) -> Option<Word> {
-        let said = "nothing is decided before every watch has listed all there is, and the ledgers were read; \
-                    headgate_synced and the log say what is missing";
+        let said = "Headgate decides nothing before the initial sync of all watches and ledgers; headgate_synced and the log \
+                    show the progress";
         (!self.acts()).then(|| (Reason::NotListedYet, said.to_owned()))
     }
 
-    /// The state of a pod that a binding selects, but that is not a target there.
+    /// The state of a pod that a binding selects, but that is not a target of the binding.
     fn not_a_target(
         &self,
         facts: &PodFacts,
@@ -183,7 +187,7 @@ impl Engine {
         (Progress::NotATarget, (cause.reason(), said), None)
     }
 
-    /// Whose address a pod waits for.
+    /// Describes the address that a pod waits for, and the pod that has the address.
     fn waits_for_address(&self, facts: &PodFacts) -> String {
         let holder =
             self.known.index.pods().taken_by(facts).and_then(|(pod, _)| self.known.index.pods().get(pod));
@@ -215,7 +219,7 @@ impl Engine {
         (progress, (account.cause.reason(), words::standing(&account)), Some(since))
     }
 
-    /// Adds the reports about the binding and the target group, the result of the last read, and the next step.
+    /// Describes a target: the problems of its binding and target group, its last known health, and its next step.
     fn place(
         &mut self,
         pod: &ObjectKey,
@@ -291,7 +295,7 @@ impl Engine {
         Some(Next { step: Step::Deregister, at: None, waits })
     }
 
-    /// What will deregister a registered target if nothing changes.
+    /// The next deregistration of a registered target if nothing changes, with its time and its reason.
     fn may_go(&self, pod: &ObjectKey, key: &BindingKey) -> Option<Next> {
         let binding = self.known.index.bindings().get(key)?;
         let lets_go = |_: &Moment| binding.lets_go();

@@ -1,4 +1,4 @@
-//! What Headgate knows about one node and its pods.
+//! Collects all information about one node and its pods.
 
 use crate::{
     engine::{Engine, explaining::words},
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl Engine {
-    /// All that Headgate knows about the node of this name.
+    /// Returns all information about the node of this name.
     pub fn explain_node(&mut self, name: &str, now: Moment) -> NodeExplanation {
         let here = self.known.index.pods().all().filter(|pod| pod.node.as_deref() == Some(name));
         let has_to_do_with = |pod: &ObjectKey| {

@@ -10,53 +10,65 @@ use crate::{
 };
 
 /// Why a target is not registered again at once.
-pub const AFTER_GATE: &str = "registered again when the pod's readiness gate is closed, or after at most 5 s: Headgate \
-                              had deregistered it, so the load balancer must check it again";
+pub const AFTER_GATE: &str = "Headgate registers the target again when the pod's readiness gate is closed, or after at \
+                              most 5 s: the load balancer must check the health again";
 
-/// A target that another writer has registered.
+/// Descriptions of a target that another program has registered.
 pub const FOREIGN_STAYS: &str =
-    "another writer has registered it: it remains, because the target group may be shared";
-pub const FOREIGN_GOES: &str = "another writer has registered it: it will be deregistered, because only Headgate may use this target group";
+    "another writer has registered the target: the target remains, because the target group may be shared";
+pub const FOREIGN_GOES: &str = "another writer has registered the target: Headgate deregisters the target, because only \
+                                Headgate may use this target group";
 
-/// What happens to a node.
+/// Describes the removal of a node.
 pub fn node_goes(signal: &Signal) -> String {
     let sign = &signal.sign;
     match signal.fate {
         Fate::Cordoned => {
-            format!("it accepts no new pods ({sign}): pods that the drain tool skips are deregistered early")
+            format!(
+                "the node accepts no new pods ({sign}): Headgate deregisters pods early if the drain tool skips them"
+            )
         }
         Fate::Disrupted => {
-            format!("it will be drained ({sign}): pods without a hold are deregistered early")
+            format!("the node will be drained ({sign}): Headgate deregisters pods early if they have no hold")
         }
         Fate::Dying => {
-            format!("it is about to die ({sign}): the targets of its pods are deregistered at once")
+            format!(
+                "the node is about to fail ({sign}): Headgate deregisters all pods of the node immediately"
+            )
         }
-        Fate::Deleted => format!("it was deleted ({sign}): the targets of its pods are deregistered at once"),
+        Fate::Deleted => {
+            format!("the node was deleted ({sign}): Headgate deregisters all pods of the node immediately")
+        }
     }
 }
 
-/// The state of a target.
+/// Describes the state of a target.
 pub fn standing(account: &Account<'_>) -> String {
     let said = match account.under {
         Under::Registered if account.attempts == 0 => {
-            "the ledger shows that an earlier leader registered it for this pod"
+            "an earlier leader registered the target for this pod, according to the ledger"
         }
-        Under::Registered => "AWS has accepted its registration",
-        Under::Believed => "the ledger shows it as registered; no read of the target group has shown it yet",
-        Under::Registering | Under::ToRegister | Under::ToNote => "should be registered",
+        Under::Registered => "AWS has accepted the registration",
+        Under::Believed => {
+            "the ledger lists the target as registered; no DescribeTargetHealth response has listed the target yet"
+        }
+        Under::Registering | Under::ToRegister | Under::ToNote => "the target should be registered",
         Under::AfterGate(_) => AFTER_GATE,
-        Under::SetAside(_) => "set aside until the next retry: AWS rejects it",
-        Under::Contested(_) => "not registered again for a while: somebody else removes it repeatedly",
-        Under::AfterRemoval => "registered again after AWS has answered its deregistration",
-        Under::ToRemove | Under::Removing => "should be deregistered",
-        Under::Held => "deregistered when one of its replacements is healthy",
-        Under::Doubted => "remains for now: a binding that is not resolved yet may select the pod",
+        Under::SetAside(_) => "Headgate waits before the next retry, because AWS rejects the target",
+        Under::Contested(_) => {
+            "Headgate waits before the next registration, because another system repeatedly removes the target"
+        }
+        Under::AfterRemoval => {
+            "Headgate registers the target again after AWS has answered the deregistration"
+        }
+        Under::ToRemove | Under::Removing => "the target should be deregistered",
+        Under::Held => "Headgate deregisters the target when one of its replacements is healthy",
+        Under::Doubted => "the target remains for now, because an unresolved binding may select the pod",
         Under::Suspect => {
-            "remains: its pod was deleted, but it is healthy, so another cluster may have got the address"
+            "the target remains: its pod was deleted, but the target is healthy, so another cluster may have got the address"
         }
         Under::Removed => {
-            "AWS has accepted its deregistration; the load balancer may keep sending for a while, and `draining` does not \
-             show whether it does"
+            "AWS has accepted the deregistration; the load balancer may keep sending for a while, even in the state `draining`"
         }
     };
     said.to_owned()
@@ -66,28 +78,29 @@ pub fn standing(account: &Account<'_>) -> String {
 pub const fn no_target(cause: Cause) -> &'static str {
     match cause {
         Cause::PodTerminating => {
-            "the pod has a deletionTimestamp: it will terminate, and is never a target again"
+            "the pod has a deletionTimestamp: the pod will terminate, and never becomes a target again"
         }
-        Cause::PodFinished => "the pod's phase is Succeeded or Failed: it has finished",
-        Cause::NoIp => "the pod's status has no IP yet; Headgate registers it as soon as it has one",
+        Cause::PodFinished => "the pod's phase is Succeeded or Failed: the pod has finished",
+        Cause::NoIp => "the pod has no IP yet; Headgate registers the pod as soon as it has an IP",
         Cause::NotReadyYet => {
             "the pod is less ready than headgate.dev/register-when requires: `containers-ready` requires ready containers, \
              and `ready` also requires all other readiness gates. With `ip`, Headgate still waits for ready containers if \
              the target group requires more than one healthy target (target_group_health.*)"
         }
         Cause::NotReady => {
-            "the pod was not ready for too long, and headgate.dev/when-not-ready is `deregister`; Headgate registers it \
-             again when it is ready"
+            "the pod was not ready for too long, and headgate.dev/when-not-ready is `deregister`; Headgate registers the \
+             pod again when the pod is ready"
         }
         Cause::PodEvicting => {
-            "the pod will be evicted and has no hold, so Headgate deregistered it first; it is registered again if no client \
-             requests its eviction any more"
+            "the pod will be evicted and has no hold, so Headgate deregistered the pod first; Headgate registers the pod \
+             again if no client requests its eviction any more"
         }
         Cause::NodeDying | Cause::NodeDeleted | Cause::NodeDisrupted => {
-            "the pod's node will be removed, so Headgate deregistered the pod first; it is registered again if the node remains"
+            "the pod's node will be removed, so Headgate deregistered the pod first; Headgate registers the pod again if the \
+             node remains"
         }
-        Cause::NotRegisteredYet => "Headgate has not decided yet whether to register it",
-        _ => "the pod is not a target there",
+        Cause::NotRegisteredYet => "Headgate has not decided yet whether to register the pod",
+        _ => "the pod is not a target of this target group",
     }
 }
 
@@ -116,35 +129,35 @@ pub const fn leaves_early(cause: Cause) -> &'static str {
     }
 }
 
-/// A pod of the host network has the same address and port.
+/// Another pod of the host network has the same address and port.
 pub fn another_had_it_first(owner: Option<&ObjectKey>) -> String {
     format!(
-        "{} of the host network has the same address and port, and had it first; this pod becomes a target when that pod \
-         is deleted. Run at most one pod per port of a node",
+        "{} of the host network already uses the same address and port; this pod becomes a target when the other pod is \
+         deleted. Run at most one pod for each port of a node",
         another_pod(owner)
     )
 }
 
-/// Another pod got the address.
+/// Another pod received the address later.
 pub fn another_has_got_it(owner: Option<&ObjectKey>) -> String {
-    format!("{} has got the address since, so this pod has lost it", another_pod(owner))
+    format!("{} now has the address, so this pod is no longer a target", another_pod(owner))
 }
 
 fn another_pod(pod: Option<&ObjectKey>) -> String {
     pod.map_or_else(|| "another pod".to_owned(), |pod| format!("pod {pod}"))
 }
 
-/// No binding selects the pod, but these Services do.
+/// No binding selects the pod, but these Services select the pod.
 pub fn not_selected(namespace: &str, services: &[&str]) -> String {
     if services.is_empty() {
         format!(
             "no TargetBinding and no Service with {TARGET_GROUPS} in namespace {namespace} selects this pod; \
-             compare its labels with their selectors"
+             compare the pod's labels with the selectors"
         )
     } else {
         format!(
-            "no TargetBinding and no Service with {TARGET_GROUPS} selects this pod; without that annotation these \
-             Services do: {}",
+            "no TargetBinding and no Service with {TARGET_GROUPS} selects this pod; these Services select the \
+             pod, but lack the annotation: {}",
             services.join(", ")
         )
     }
@@ -155,7 +168,7 @@ pub fn in_flight(step: Step) -> String {
     format!("AWS has not answered {} yet", step.as_str())
 }
 
-/// The ledger must be written first.
+/// Headgate must write the ledger before it can register the target.
 pub fn unnoted() -> String {
     "Headgate writes the target into the group's ledger before RegisterTargets is called".to_owned()
 }
@@ -167,7 +180,7 @@ pub fn failed(step: Step, failure: &Failure) -> String {
 
 /// AWS rejects calls about this group.
 pub fn refused(arn: &TargetGroupArn) -> String {
-    format!("AWS rejects it for target group {}; Headgate retries", arn.name())
+    format!("AWS rejects the call for target group {}; Headgate retries", arn.name())
 }
 
 #[cfg(test)]
@@ -191,7 +204,7 @@ mod tests {
             (Cause::NodeDeleted, "node will be removed"),
             (Cause::NodeDisrupted, "node will be removed"),
             (Cause::NotRegisteredYet, "not decided yet"),
-            (Cause::BindingRemoved, "is not a target there"),
+            (Cause::BindingRemoved, "is not a target of this target group"),
         ] {
             assert!(no_target(cause).contains(word), "{cause:?}: {}", no_target(cause));
         }
@@ -231,22 +244,22 @@ mod tests {
         };
         let until = Moment::START;
         for (under, word) in [
-            (Under::Registered, "AWS has accepted its registration"),
-            (Under::Believed, "no read of the target group has shown it"),
+            (Under::Registered, "AWS has accepted the registration"),
+            (Under::Believed, "no DescribeTargetHealth response"),
             (Under::Registering, "should be registered"),
             (Under::AfterGate(None), "when the pod's readiness gate is closed"),
-            (Under::SetAside(until), "AWS rejects it"),
-            (Under::Contested(until), "somebody else removes it"),
-            (Under::AfterRemoval, "after AWS has answered its deregistration"),
+            (Under::SetAside(until), "AWS rejects the target"),
+            (Under::Contested(until), "another system repeatedly removes"),
+            (Under::AfterRemoval, "after AWS has answered the deregistration"),
             (Under::Removing, "should be deregistered"),
             (Under::Held, "one of its replacements is healthy"),
             (Under::Doubted, "may select the pod"),
             (Under::Suspect, "another cluster may have got the address"),
-            (Under::Removed, "AWS has accepted its deregistration"),
+            (Under::Removed, "AWS has accepted the deregistration"),
         ] {
             assert!(says(under, 1).contains(word), "{under:?}: {}", says(under, 1));
         }
-        assert!(says(Under::Registered, 0).contains("an earlier leader registered it"));
+        assert!(says(Under::Registered, 0).contains("an earlier leader registered the target"));
         assert!(refused(&arn("blue")).contains("target group blue"));
     }
 }

@@ -1,4 +1,4 @@
-//! The report about pods that do not exist yet.
+//! Tests of the answers about pods that do not exist yet.
 
 use super::*;
 use crate::model::{
@@ -72,7 +72,6 @@ const SETTLED: Duration = Duration::from_secs(30);
 const ALMOST: Duration = Duration::from_millis(29_999);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A pod of the app `db`.
 fn db() -> PodBuilder {
     pod("db-0", "u-db").labelled("db").at(9)
 }
@@ -88,11 +87,11 @@ fn bindings_that_stay_exclude_the_pods_of_a_workload_that_has_been_there_unbound
     assert_eq!(ask(&world, "web", &[]), blue(Some(80), 150));
     assert_eq!(ask(&world, "api", &[]), api(), "its Service may be about to come");
     assert_eq!(would_bind(&world, "other", &[("app", "db")], &[]), api(), "nothing is bound there yet");
-    // One of a single pod, which is replaced.
+    // The only pod of the workload is replaced.
     world.delete(db());
     world.wait(SETTLED);
     assert_eq!(ask(&world, "db", &[]), Known::Excluded);
-    // Something else binds from now on.
+    // The Service `api` starts to bind pods.
     world.annotate(service("api").port("http", 81).annotated("green").selector(&[("app", "api")]));
     world.answer_all();
     world.wait(ALMOST);

@@ -1,4 +1,4 @@
-//! What is not done at once, although it seems to be due.
+//! Tests of actions that Headgate delays although they seem to be due.
 
 use super::*;
 use crate::model::{Labels, NodeFacts, Protocol, TargetPort, Texts, Uid, target_binding::Pods};
@@ -148,7 +148,7 @@ fn when_most_services_are_gone_they_are_listed_once_more_while_their_targets_sta
     assert_eq!(asked(&world, Watch::Services), 0);
 }
 
-/// Something that is watched: three objects, of which the first makes 10.0.0.1 a target, and so on.
+/// A kind of watched objects. Three objects exist, and object N makes 10.0.0.N a target.
 struct Kind {
     watch: Watch,
     says: fn(Change<u8>, Moment) -> Input,
@@ -229,7 +229,7 @@ const KINDS: [Kind; 3] = [
 ];
 
 impl Kind {
-    /// All three are there, and so are the targets.
+    /// Creates a `World` with all three objects and all three targets.
     fn ready(&self) -> World {
         let mut world = (self.world)();
         self.listed(&mut world, &[1, 2, 3]);
@@ -252,7 +252,7 @@ impl Kind {
         self.says(world, Change::Relisted(Scope::Cluster, list.to_vec()));
     }
 
-    /// The targets to remove, and why.
+    /// The removed targets. Asserts that each deregistration has the expected cause.
     fn removed(&self, world: &mut World) -> Vec<u8> {
         let all = world.open.iter().flat_map(|(_, call)| match call {
             Call::Deregister { items, .. } => items.clone(),

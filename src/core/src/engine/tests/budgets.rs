@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets, and the evictions that are counted for them.
+//! Tests of PodDisruptionBudgets, and of the evictions that count against a budget.
 
 use super::{
     evicting::{asked, no_budget, out, three},
@@ -20,19 +20,19 @@ fn of_ten_that_are_asked_at_once_under_a_budget_of_one_one_leaves() {
     assert_eq!(check.departing, []);
     world.allowed(&check, 1);
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
-    // A dry run reserves nothing: the budget still allows one.
+    // A dry run reserves nothing: the budget still allows one eviction.
     for last in 2..=10 {
         let name = format!("p{last:02}");
         let check = world.check_of(&name);
         assert_eq!(check.departing.len(), 1);
         world.allowed(&check, 1);
-        // The next question, and the record on it that it waits.
+        // The leader writes an annotation that the eviction of the pod waits.
         let mark = world.mark_of(&name);
         assert!(matches!(mark.mark, Mark::Waits { reason: Cause::EvictionWaitsForDeparture, .. }));
         world.written_mark(&mark, Ok(()));
     }
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "and no other");
-    // The first has terminated: the next one is allowed.
+    // The first pod has terminated, so the next eviction is allowed.
     world.delete(pod("p01", "u-p01").at(1).on("n"));
     world.wait(Duration::from_secs(2));
     let check = world.check_of("p02");
@@ -80,7 +80,7 @@ fn an_abandoned_departure_on_a_pod_that_stays_out_does_not_hold_up_the_others_fo
     world.apply(asked("b", 2, world.wall()).on("n").ready());
     let check = world.check_of("b");
     assert_eq!(check.departing.len(), 1);
-    // The write that undoes it does not succeed.
+    // The write that undoes the eviction fails.
     world.wait(Duration::from_secs(15 * 60));
     for mark in world.marks() {
         world.written_mark(&mark, Err(fails(FailureClass::Unavailable, "later")));

@@ -1,4 +1,4 @@
-//! Clocks that are wrong: of this replica, of the one that leads, of the one that led before.
+//! Tests with wrong clocks: of this replica, of the current leader, and of the previous leader.
 
 use super::{
     evicting::{BOUND, asked, no_budget, out, three},
@@ -10,12 +10,12 @@ use crate::model::{
     leaving::Mark,
 };
 
-/// Hours after 1970: clocks here begin with it, and so can be behind.
+/// This many hours after 1970. The tests start after 1970, so a clock can be behind.
 fn hour(hours: u64) -> WallTime {
     WallTime::since_1970(Duration::from_secs(hours * 3600))
 }
 
-/// These, by a clock that is an hour behind, right, and an hour ahead.
+/// The time on a clock that is an hour behind, on a correct clock, and on a clock that is an hour ahead.
 fn clocks(at: WallTime) -> [WallTime; 3] {
     let by = Duration::from_secs(3600);
     [at - by, at, at + by]
@@ -109,7 +109,7 @@ fn what_is_written_is_later_than_what_it_is_about_though_the_clock_is_behind() {
         _ => None,
     });
     assert!(at >= Some(ahead), "{at:?}: or it would be about an earlier leaving");
-    // AWS has it again, and lets it go again: another word, though no later time is known.
+    // AWS lists the target again and accepts another deregistration. The new annotation must have a later time.
     let mut world = three();
     world.step(Input::Clock(hour(10)));
     world.apply(out_since(ahead));

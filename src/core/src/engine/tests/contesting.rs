@@ -1,4 +1,4 @@
-//! Two pods show one address: which of them has it, and what happens to the other.
+//! Tests of two pods that show the same address: which pod has the address, and what happens to the other pod.
 
 use super::{leading::standby, *};
 use crate::{
@@ -6,16 +6,15 @@ use crate::{
     model::{NodeFacts, Uid},
 };
 
-/// A node is not ready for this time before its pods lose their addresses.
+/// How long a node must be unready before its pods lose their addresses.
 const LOST: Duration = Duration::from_secs(30);
 const NOT_YET: Duration = Duration::from_secs(29);
 
-/// The pod `a`, on the node `n1`, at 10.0.0.1.
 fn a() -> PodBuilder {
     pod("a", "1").at(1).on("n1").ready()
 }
 
-/// Another pod on this node, at the same address.
+/// Another pod on this node, with the same address.
 fn on(node: &str) -> PodBuilder {
     pod("b", "2").at(1).on(node)
 }
@@ -39,7 +38,7 @@ impl World {
         self.step(Input::Node { change: Change::Applied(node(name, not_ready)), seen: self.now });
     }
 
-    /// `a` is a target, and its node and another one are well.
+    /// Creates a `World` in which `a` is a target and all nodes are ready.
     fn with_a() -> Self {
         let mut world = Self::new(vec![web()], vec![a()]);
         let nodes = ["n1", "n2", "n3"].map(|name| node(name, false)).to_vec();
@@ -55,8 +54,8 @@ impl World {
 
 #[test]
 fn on_one_node_the_next_pod_has_the_address_at_once() {
-    // The CNI gives an address of the node again, also while the old pod still ends, or after its sandbox was created
-    // again.
+    // The CNI may assign an address of the node again while the previous pod is still terminating, or after its sandbox
+    // was created again.
     let ends: [fn(PodBuilder) -> PodBuilder; 4] =
         [|a| a, PodBuilder::terminating, PodBuilder::stopped, PodBuilder::without_sandbox];
     for end in ends {
@@ -80,13 +79,21 @@ fn the_status_of_a_pod_on_another_node_takes_nothing_and_both_pods_are_told_once
         }
         assert_eq!(world.said(), [Reason::AddressContested; 2]);
         let notes: Vec<&str> = world.notices.iter().map(|notice| &*notice.note).collect();
-        assert!(notes[0].starts_with("Not a target: pod shop/a on node n1 has 10.0.0.1"), "{}", notes[0]);
-        assert!(notes[1].starts_with("Still a target: pod shop/b on node n2 also shows"), "{}", notes[1]);
+        assert!(
+            notes[0].starts_with("This pod waits until pod shop/a on node n1 releases the IP 10.0.0.1"),
+            "{}",
+            notes[0]
+        );
+        assert!(
+            notes[1].starts_with("This pod remains a target, but pod shop/b on node n2 reports IP"),
+            "{}",
+            notes[1]
+        );
         assert_eq!(world.engine.contested(), 1);
         world.wait(Duration::from_secs(3600));
         world.answer_all();
         assert_eq!(world.changes(), [""; 0]);
-        // It shows another one.
+        // The pod shows another address.
         world.apply(pod("b", "2").at(7).on("n2").labelled("third"));
         assert_eq!(world.engine.contested(), 0);
     }
@@ -98,7 +105,7 @@ fn a_pod_that_waits_for_its_address_says_so() {
     world.apply(on("n2"));
     assert_eq!(world.stands_of("b"), [Reason::AddressContested]);
     let owner = world.engine.explain(&ObjectKey::new(NAMESPACE, "b"), world.now);
-    assert!(owner.places[0].word.1.contains("Wait until that pod ends"), "{:?}", owner.places[0]);
+    assert!(owner.places[0].word.1.contains("This pod waits until pod"), "{:?}", owner.places[0]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is written on nodes that go: that no load balancer sends to a pod there.
+//! Tests of the annotation on nodes that no load balancer sends to any more.
 
 use super::{
     evicting::BOUND,
@@ -65,7 +65,7 @@ fn a_new_leader_that_has_not_seen_a_pod_end_yet_waits_for_what_the_one_before_to
     assert!(!stage.aws.contains(&1));
     stage.passes(100);
     stage.world.step(Input::Leadership(Leadership::Standby));
-    // Another replica has seen no more by now than this.
+    // The standby has seen only this state of the pod.
     stage.apply(plain(1));
     stage.says(tainted(1, DYING[0]));
     stage.world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
@@ -121,7 +121,7 @@ fn a_pod_that_starts_there_and_is_registered_takes_the_word_away_at_once() {
     stage.says(cordoned(9));
     stage.passes(2);
     assert_eq!(stage.detached(), ["n9"]);
-    // It tolerates everything, and somebody will evict it.
+    // The pod tolerates all taints, and a client will evict it.
     stage.apply(pod("next", "u-next").on("n9").at(9).ready());
     stage.passes(2);
     assert!(stage.aws.contains(&9));

@@ -1,4 +1,4 @@
-//! Pods that end before their load balancer has stopped sending to them.
+//! Tests of pods that terminate before their load balancer has stopped sending to them.
 
 use super::*;
 use crate::{
@@ -16,7 +16,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 impl World {
-    /// A second passes, and the reads that are due show these.
+    /// Waits a second. Then returns these targets for all open `DescribeTargetHealth` calls.
     fn read_shows(&mut self, there: &[(u8, HealthState)]) {
         self.wait(seconds(1));
         let (reads, rest) = std::mem::take(&mut self.open)
@@ -30,7 +30,7 @@ impl World {
         }
     }
 
-    /// The target groups in which pods were not held long enough, one for each pod.
+    /// The target group of each pod that terminated too early.
     fn short(&self) -> Vec<&str> {
         let short = self.views.iter().filter_map(|view| match view {
             Effect::HoldTooShort(group) => Some(group.name()),
@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-/// `a` at 10.0.0.1 is a healthy target of what this Service is bound to.
+/// Creates a `World` in which `a` at 10.0.0.1 is a healthy target in the target group of this Service.
 fn healthy_for(service: ServiceBuilder, facts: &TargetGroupFacts) -> World {
     let mut world = World::unsynced();
     world.known = vec![facts.clone()];
@@ -67,7 +67,7 @@ fn healthy() -> World {
     healthy_for(web(), &group("blue"))
 }
 
-/// It terminates, AWS accepts its removal at once, and this much later it is deleted.
+/// Terminates the pod. AWS accepts its deregistration immediately, and the pod is deleted after this time.
 fn gone_after(world: &mut World, after: Duration) {
     world.apply(pod("a", "1").at(1).terminating());
     world.answer_all();
@@ -82,7 +82,7 @@ fn a_pod_that_ends_before_the_load_balancer_stops_sending_is_counted_and_told() 
     assert_eq!(world.short(), ["blue"]);
     let [(pod, said), (service, also)] = world.notes()[..] else { panic!("{:?}", world.notices) };
     assert_eq!((pod, service), ("pod", "service"));
-    let part = "Target 10.0.0.1:80 of blue: pod stopped 1.2 s after deregistration, not 120 s.";
+    let part = "Target 10.0.0.1:80 of blue: the pod stopped 1.2 s after deregistration, but requests can arrive for 120 s.";
     assert!(said.contains(part), "{said}");
     assert!(also.contains("pod a stopped"), "{also}");
 }
@@ -118,7 +118,7 @@ fn a_pod_that_is_gone_before_aws_has_answered_is_counted() {
     for mut world in [forced, missing, unanswered] {
         assert_eq!(world.short(), ["blue"]);
         let (_, said) = world.notes()[0];
-        assert!(said.contains("pod stopped before deregistration"), "{said}");
+        assert!(said.contains("the pod stopped before deregistration"), "{said}");
         world.answer_all();
         world.wait(seconds(60));
         assert_eq!(world.short().len(), 1, "once");
@@ -275,7 +275,7 @@ fn the_next_leader_counts_what_it_has_removed_itself_and_nothing_twice() {
     assert_eq!(deposed.short(), [""; 0], "a standby counts nothing");
 }
 
-/// Of how many pods the end is awaited.
+/// The number of pods whose termination the leader waits for.
 fn awaited(world: &World) -> usize {
     world.engine.leader.as_ref().unwrap().holds.awaited()
 }
@@ -291,7 +291,7 @@ fn the_end_of_a_pod_that_has_ended_is_not_awaited() {
     assert_eq!(awaited(&world), 0);
 }
 
-/// `a` is a healthy target, and its node is there.
+/// Creates a `World` in which `a` is a healthy target on an existing node.
 fn healthy_on_a_node() -> World {
     let mut world = World::unsynced();
     world.relist_services(vec![web()]);

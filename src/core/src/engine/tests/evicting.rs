@@ -1,4 +1,4 @@
-//! Evictions: what is answered, and how the leader takes a pod out before.
+//! Tests of evictions: the answers to requests, and the deregistration before an eviction.
 
 use super::*;
 use crate::model::{
@@ -23,7 +23,7 @@ impl World {
         self.asked(|request| if let Asks::Mark(mark) = request { Some(mark) } else { None })
     }
 
-    /// The one check that was asked for, of this pod.
+    /// Returns the only requested check, which must be about this pod.
     pub(super) fn check_of(&mut self, pod: &str) -> Sent<Check> {
         let checks = self.checks();
         let names: Vec<&str> = checks.iter().map(|check| &*check.pod.name).collect();
@@ -51,7 +51,7 @@ impl World {
         self.step(Input::Answered { id: write.id, result: result.map(|()| Answer::Done) });
     }
 
-    /// A node of no zone.
+    /// Adds a node without a zone.
     pub(super) fn node(&mut self, name: &str, takes_pods: bool) {
         let node = NodeFacts { name: name.into(), takes_pods, cordoned: !takes_pods, ..NodeFacts::default() };
         self.step(Input::Node { change: Change::Applied(node), seen: self.now });
@@ -66,18 +66,18 @@ pub(super) fn no_budget() -> Checked {
     Checked { refused: None, budgets: Vec::new() }
 }
 
-/// A pod of the app `web` at 10.0.0.`last` that was asked to leave at a time.
+/// A pod of the app `web` at 10.0.0.`last` whose eviction was requested at this time.
 pub(super) fn asked(name: &str, last: u8, at: WallTime) -> PodBuilder {
     pod(name, &format!("u-{name}")).at(last).leaving(LeavingFacts::asked(at, at))
 }
 
-/// `a`, `b` and `c` are registered.
+/// Creates a `World` in which `a`, `b` and `c` are registered.
 pub(super) fn three() -> World {
     let pods = ["a", "b", "c"].iter().zip(1..).map(|(name, last)| pod(name, &format!("u-{name}")).at(last));
     World::new(vec![web()], pods.collect())
 }
 
-/// `a` was asked to leave, may, and AWS has taken its removal.
+/// Creates a `World` in which the eviction of `a` was requested and AWS has accepted its deregistration.
 pub(super) fn out() -> World {
     let mut world = three();
     world.wait(Duration::from_secs(1));
@@ -261,7 +261,7 @@ fn a_pod_of_paused_groups_alone_is_let_go_and_one_of_others_is_taken_out() {
     assert_eq!((world.checks(), world.mark_of("a").mark), (vec![], go));
     let mut world = three();
     world.apply(pod("d", "u-d").at(4));
-    // AWS has not been told of it yet.
+    // The target is not registered in AWS yet.
     world.apply(asked("d", 4, world.wall()));
     assert_eq!((world.marks(), &*world.check_of("d").pod.name), (vec![], "d"));
 }

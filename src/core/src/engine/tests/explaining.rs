@@ -1,4 +1,4 @@
-//! The answer to a question about one pod.
+//! Tests of the explanation of one pod.
 
 use super::*;
 use crate::{
@@ -22,13 +22,13 @@ fn place(world: &mut World, pod: &str) -> Place {
     explanation.places.remove(0)
 }
 
-/// How far it is there, and why.
+/// The progress of the pod in its target group, and the reason.
 fn stands(world: &mut World, pod: &str) -> (Progress, Reason) {
     let place = place(world, pod);
     (place.progress, place.word.0)
 }
 
-/// What comes next for a pod and what that waits for; the sentence must have this in it.
+/// The next step for a pod, with its reason and its time. Asserts that the sentence contains `said`.
 fn waits(world: &mut World, pod: &str, said: &str) -> (Step, Option<Reason>, Option<Moment>) {
     let Next { step, at, waits } = place(world, pod).next.unwrap();
     let text = waits.as_ref().map_or("", |(_, text)| text);
@@ -36,7 +36,7 @@ fn waits(world: &mut World, pod: &str, said: &str) -> (Step, Option<Reason>, Opt
     (step, waits.map(|(reason, _)| reason), at)
 }
 
-/// Ends the open calls of an action with this result, and keeps the others open.
+/// Answers all open calls of this action with this result.
 fn answer(world: &mut World, action: &str, result: &Result<Answer, Failure>) {
     let (meant, rest) =
         std::mem::take(&mut world.open).into_iter().partition(|(_, call)| call.action() == action);
@@ -111,7 +111,10 @@ fn every_reason_not_to_be_a_target_is_said() {
         let is_over = [Reason::PodTerminating, Reason::PodFinished].contains(&reason);
         assert_eq!(ask(&mut world, "a").seen.unwrap().life != Life::Lives, is_over, "{reason}");
         let place = place(&mut world, "a");
-        assert!(!place.word.1.contains("is not a target there"), "{reason} has a sentence of its own");
+        assert!(
+            !place.word.1.contains("is not a target of this target group"),
+            "{reason} has a sentence of its own"
+        );
         assert_eq!((place.next, place.since), (None, None));
     }
 }
@@ -123,10 +126,10 @@ fn a_pod_that_is_nowhere_a_target_is_told_why() {
     world.apply(pod("other", "2").at(2).labelled("other"));
     let (reason, said) = nowhere(&mut world, "api");
     assert_eq!(reason, Reason::NotSelected);
-    assert!(said.ends_with("without that annotation these Services do: plain"), "{said}");
+    assert!(said.ends_with("these Services select the pod, but lack the annotation: plain"), "{said}");
     let (reason, said) = nowhere(&mut world, "other");
     assert_eq!(reason, Reason::NotSelected);
-    assert!(said.contains("compare its labels"), "{said}");
+    assert!(said.contains("compare the pod's labels"), "{said}");
     assert_eq!(nowhere(&mut world, "none").0, Reason::PodDeleted);
     world.annotate(service("bad").selector(&[("app", "other")]).port("http", 80).annotated("htp=blue"));
     let (reason, said) = nowhere(&mut world, "other");
@@ -157,7 +160,7 @@ fn another_pod_that_has_the_address_is_named() {
     world.apply(pod("b", "2").at(1));
     world.answer_all();
     assert_eq!(stands(&mut world, "a"), (Progress::NotATarget, Reason::AddressChanged));
-    assert!(place(&mut world, "a").word.1.starts_with("pod shop/b has got the address since"));
+    assert!(place(&mut world, "a").word.1.starts_with("pod shop/b now has the address"));
     let hosts = vec![pod("a", "1").at(1).host_network(), pod("b", "2").at(1).host_network()];
     let mut world = World::new(vec![web()], hosts);
     assert_eq!(stands(&mut world, "a"), (Progress::Registered, Reason::PodSelected));
@@ -224,13 +227,13 @@ fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_
 
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     let mut waited = 0;
-    while !place(&mut world, "a").word.1.contains("somebody else removes it") {
+    while !place(&mut world, "a").word.1.contains("another system repeatedly removes") {
         world.wait(SECOND);
         world.answer_all();
         waited += 1;
         assert!(waited < 1_000, "{:?}", place(&mut world, "a"));
     }
-    let (step, reason, at) = waits(&mut world, "a", "Let one controller");
+    let (step, reason, at) = waits(&mut world, "a", "Let only one controller");
     assert_eq!((step, reason), (Step::Register, Some(Reason::UnknownWriter)));
     assert!(at.is_some_and(|at| at > world.now + 20 * SECOND), "{at:?}");
 }
@@ -243,7 +246,7 @@ fn before_everything_is_listed_nothing_is_done_and_that_is_said() {
     before.apply(pod("b", "2").at(2));
     before.apply(pod("a", "1").at(1).terminating());
     before.step(Input::Leadership(Leadership::Standby));
-    let (step, reason, at) = waits(&mut before, "b", "before every watch has listed");
+    let (step, reason, at) = waits(&mut before, "b", "before the initial sync");
     assert_eq!((step, reason, at), (Step::Register, Some(Reason::NotListedYet), None));
 }
 
@@ -253,13 +256,13 @@ fn what_is_paused_is_said_of_what_comes_and_of_what_goes() {
     world.annotate(web().with(PAUSED, "true"));
     world.apply(pod("new", "2").at(2));
     assert_eq!(
-        waits(&mut world, "new", "Service shop/web (the annotation"),
+        waits(&mut world, "new", "Service shop/web (annotation"),
         (Step::Register, Some(Reason::Paused), None)
     );
     world.delete(pod("old", "1").at(1));
     assert_eq!(stands(&mut world, "old"), (Progress::Deregistering, Reason::PodDeleted));
     assert_eq!(
-        waits(&mut world, "old", "End the pause"),
+        waits(&mut world, "old", "end the pause"),
         (Step::Deregister, Some(Reason::RemovalsPaused), None)
     );
 }
@@ -367,7 +370,7 @@ fn a_node_is_explained_with_what_says_that_it_goes_and_its_pods_that_have_to_do_
     assert_eq!(known.seen, Some(node));
     let ((reason, said), _) = known.goes.unwrap();
     assert_eq!(reason, Reason::NodeDying);
-    assert!(said.contains("about to die"), "{said}");
+    assert!(said.contains("about to fail"), "{said}");
     let pods: Vec<_> = known.pods.iter().map(|pod| &*pod.pod.name).collect();
     assert_eq!(pods, ["a"]);
     assert_eq!(world.engine.explain_node("nowhere", world.now).pods, []);

@@ -1,11 +1,11 @@
-//! A target group that takes no more targets.
+//! Tests of a target group that has reached its quota.
 
 use super::*;
 
-/// AWS with room for this many more targets.
+/// A simulated AWS with room for this many more targets.
 struct Aws {
     room: usize,
-    /// What drains takes no room.
+    /// Whether a draining target no longer counts against the quota.
     frees: bool,
     calls: usize,
 }
@@ -18,7 +18,7 @@ impl World {
         }
     }
 
-    /// AWS answers until nothing is open any more, and registers what fits, call by call.
+    /// Answers all open calls. AWS accepts a registration if all targets of the call fit.
     fn settle(&mut self, aws: &mut Aws) {
         while let Some((id, call)) = self.open.pop() {
             let result = match &call {
@@ -65,7 +65,7 @@ impl World {
     }
 }
 
-/// Forty pods that come while AWS has room for seventeen.
+/// Creates 40 pods while AWS has room for 17 targets.
 fn full() -> (World, Aws) {
     let mut world = World::new(vec![web()], vec![]);
     let mut aws = Aws { room: 17, frees: true, calls: 0 };
@@ -83,7 +83,7 @@ fn what_fits_is_registered_and_how_many_wait_is_said_once() {
         world.engine.groups.get(&arn("blue")).unwrap().registrations().is_registered(&target(1, 80)),
         "the oldest"
     );
-    let note = "Target group blue: full, 23 targets wait (Code: text)";
+    let note = "Target group blue is full; 23 targets wait (Code: text)";
     assert!(world.quota_notes()[0].contains(note), "{:?}", world.quota_notes());
     let before = aws.calls;
     world.wait_and_settle(600, &mut aws);

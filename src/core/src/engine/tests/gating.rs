@@ -1,4 +1,4 @@
-//! The readiness gates: what is read of AWS, and what is written to pods.
+//! Tests of readiness gates: the calls to AWS, and the writes to pods.
 
 use super::*;
 use crate::model::{
@@ -20,12 +20,12 @@ pub(super) fn open(name: &str, uid: &str, last: u8) -> PodBuilder {
 }
 
 impl World {
-    /// The writes that were asked for and have not been looked at yet.
+    /// Returns all gate writes that were sent after the last call.
     pub(super) fn writes(&mut self) -> Vec<Sent<GateWrite>> {
         self.asked(|request| if let Asks::Gate(write) = request { Some(write) } else { None })
     }
 
-    /// Each as pod, `+` or `-`, reason.
+    /// Completes each write, and returns its pod, `+` or `-`, and its reason.
     pub(super) fn turned(&mut self) -> Vec<String> {
         let show = |write: &Sent<GateWrite>| {
             let sign = if write.condition.open { '+' } else { '-' };
@@ -42,7 +42,7 @@ impl World {
         self.step(Input::Answered { id: write.id, result: result.map(|()| Answer::Done) });
     }
 
-    /// AWS answers the open reads with these targets; everything else is left open.
+    /// Answers the open `DescribeTargetHealth` calls with these targets.
     pub(super) fn says(&mut self, there: &[(u8, HealthState)]) {
         let states: Vec<(u8, Health)> = there.iter().map(|(last, state)| (*last, (*state).into())).collect();
         self.says_all(&states);
@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// AWS takes the open changes; reads are left open.
+    /// Accepts the open registrations and deregistrations.
     pub(super) fn takes_changes(&mut self) {
         let (changes, rest) = std::mem::take(&mut self.open)
             .into_iter()
@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    /// Time passes second by second, and each read shows these.
+    /// Advances the time second by second. Each `DescribeTargetHealth` call returns these targets.
     pub(super) fn passes(&mut self, seconds: u64, there: &[(u8, HealthState)]) {
         for _ in 0..seconds {
             self.wait(Duration::from_secs(1));
@@ -80,7 +80,7 @@ impl World {
     }
 }
 
-/// The group is bound and has been read: it is empty.
+/// Creates a `World` with the group `blue`. AWS has reported that the group is empty.
 pub(super) fn ready() -> World {
     let mut world = World::new(vec![web()], vec![]);
     world.passes(3, &[]);
@@ -243,7 +243,7 @@ fn a_target_group_that_no_listener_uses_opens_the_gate_unless_the_service_waits_
     }
 }
 
-/// `a` and `b` wait for their gates; for 20 s AWS calls `a` healthy, and `b` not in use.
+/// `a` and `b` wait for their gates. For 20 s, AWS reports `a` as healthy and `b` as unused.
 fn one_zone_is_not_served(service: ServiceBuilder) -> World {
     let unused = Health { reason: NOT_IN_USE, ..HealthState::Unused.into() };
     let mut world = World::new(vec![service], vec![]);
@@ -267,13 +267,13 @@ fn in_a_zone_that_the_load_balancer_does_not_serve_the_gate_stays_closed_and_tha
             world.notices.iter().filter(|notice| notice.reason == Reason::ZoneNotServed).collect();
         assert_eq!(told.len(), 1);
         let note = &told[0].note;
-        assert!(note.contains("1 targets") && note.contains("10.0.0.2:80"), "{note}");
+        assert!(note.contains("Target 10.0.0.2:80 of blue is in a zone"), "{note}");
         // The zone is enabled.
         for (seconds, state) in [(30, HealthState::Initial), (1, HEALTHY)] {
             world.wait(Duration::from_secs(seconds));
             world.says_all(&[(1, HEALTHY.into()), (2, state.into())]);
         }
-        // No watch shows that the gate of the other one is open, so that is written again.
+        // The watch has not shown the open gate of `a`, so Headgate writes the gate again.
         assert_eq!(world.turned(), ["a + TargetsHealthy", "b + TargetsHealthy"]);
     }
 }

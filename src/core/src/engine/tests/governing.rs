@@ -1,4 +1,4 @@
-//! Groups that are paused, that are ours alone, and registrations that wait for each other.
+//! Tests of paused groups, exclusive groups, and registrations that wait for other registrations.
 
 use super::*;
 use crate::model::policy::{HOLD, OWNERSHIP, PAUSED};
@@ -12,7 +12,7 @@ fn planned(world: &World) -> Vec<String> {
     calls.collect()
 }
 
-/// AWS answers the open reads with these targets, healthy; everything else is left open.
+/// Answers the open `DescribeTargetHealth` calls with these healthy targets.
 fn show(world: &mut World, there: &[Target]) {
     let (reads, rest) = std::mem::take(&mut world.open)
         .into_iter()
@@ -43,12 +43,12 @@ fn nothing_is_written_for_a_paused_service_and_all_that_is_due_when_the_pause_en
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80", "+blue 10.0.0.2:80"]);
 }
 
-/// Selects its own pods, and binds them to the same target group.
+/// A Service that selects other pods and binds them to the same target group.
 fn api() -> ServiceBuilder {
     service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=blue")
 }
 
-/// Selects the same pods as the Service of the tests.
+/// A Service that selects the same pods as the Service `web`.
 fn twin() -> ServiceBuilder {
     service("twin").selector(&[("app", "web")]).port("http", 80).annotated("http=blue")
 }

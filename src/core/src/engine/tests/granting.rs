@@ -1,4 +1,4 @@
-//! Who may bind what: grants, and who holds a target group while none names it.
+//! Tests of grants, and of the owner of a target group without a grant.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,6 @@ use crate::model::{
 
 /// How long targets remain after their namespace may no longer bind their group.
 const STAY: Duration = Duration::from_secs(600);
-/// A second less.
 const SHORTER: Duration = Duration::from_secs(599);
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -24,7 +23,7 @@ fn grant(group: &str, namespaces: &[&str]) -> GrantFacts {
     }
 }
 
-/// The Service `web` of this namespace binds its pods to `blue`.
+/// A Service `web` in this namespace that binds its pods to `blue`.
 fn bind(namespace: &str) -> ServiceBuilder {
     web().of(namespace)
 }
@@ -39,7 +38,7 @@ fn granted(world: &mut World, all: Vec<GrantFacts>) {
     world.answer_all();
 }
 
-/// Everything is known, and answered.
+/// Creates a leader with this state, and answers all requests.
 fn world(
     required: bool,
     grants: Vec<GrantFacts>,
@@ -51,7 +50,7 @@ fn world(
     world.relist_services(services);
     world.relist_pods(pods);
     world.answer_all();
-    // That AWS has taken them is written a little later.
+    // After a delay, Headgate records in the ledger that AWS has accepted the targets.
     world.wait(Duration::from_secs(10));
     world.answer_all();
     world
@@ -64,7 +63,7 @@ fn ledger(world: &World) -> (BTreeSet<Target>, Vec<&str>) {
     (targets, packed.content.namespaces.iter().map(|name| &**name).collect())
 }
 
-/// Another replica leads, which knows what the ledgers say.
+/// Creates a new leader with the ledgers of `before`.
 fn taken_over(
     before: &World,
     required: bool,
@@ -90,7 +89,7 @@ fn taken_over(
     world
 }
 
-/// AWS answers the open reads: these targets are healthy.
+/// Answers the open `DescribeTargetHealth` calls with these healthy targets.
 fn show(world: &mut World, there: &[u8]) {
     let (reads, rest) = std::mem::take(&mut world.open)
         .into_iter()
@@ -230,7 +229,7 @@ fn what_was_registered_stays_for_a_while_when_a_grant_is_taken_away_and_nothing_
     assert_eq!(world.changes(), [""; 0]);
     let said = says(&world, Reason::NotGranted);
     assert!(said.len() == 1 && said[0].contains("Targets remain for 10 min"), "{said:?}");
-    // A terminating pod is still removed at once, and a grant restores everything.
+    // A terminating pod is still deregistered immediately. A grant restores all targets.
     world.apply(pod("q", "2").of("b").at(2).terminating());
     assert_eq!(world.changes(), ["-blue 10.0.0.2:80"]);
     world.answer_all();

@@ -1,4 +1,4 @@
-//! Evictions that one leader begins and another one ends.
+//! Tests of evictions that one leader starts and another leader completes.
 
 use super::{
     evicting::{BOUND, asked, no_budget, out, three},
@@ -12,7 +12,7 @@ fn what_another_leader_has_written_counts_from_when_the_target_is_really_out() {
     let mut world = three();
     let at = world.wall();
     world.wait(Duration::from_secs(5));
-    // It was taken out, registered again by this leader, who did not know, and only then was the first seen.
+    // The previous leader deregistered the pod, and this leader registered it again before it saw the annotation.
     let leaving = LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) };
     world.apply(pod("a", "u-a").at(1).leaving(leaving));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
@@ -67,7 +67,7 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     world.reads_again();
     let mark = world.mark_of("a");
     let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
-    // It counts from when the new leader has read that: the ledger is by another clock.
+    // The time counts from when the new leader read the ledger, because another clock set the time in the ledger.
     let left = BOUND.saturating_sub(Duration::from_secs(1));
     assert_eq!(bound, left);
 }
@@ -118,12 +118,12 @@ fn what_a_pod_was_taken_out_of_counts_while_it_has_another_address_too() {
             world.checked(&check, Ok(no_budget()));
         }
         let mark = world.mark_of("a").mark;
-        // What this replica sees of its address may be what was a moment ago.
+        // The watch may lag, so the address that this replica sees may be outdated.
         assert!(matches!(mark, Mark::Deregistered { .. }), "{mark:?}");
     }
 }
 
-/// What a leader writes on a pod that should leave, and that is out by the ledger.
+/// The annotation that a leader writes for an eviction of a pod that the ledger shows as deregistered.
 fn mark_of_a_pod_that_is_out() -> Mark {
     let other = || pod("a", "u-a").at(1).labelled("other");
     let mut world = standby(vec![web()], vec![other()], &[(1, "u-a")]);

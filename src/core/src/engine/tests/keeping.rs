@@ -1,4 +1,4 @@
-//! The zone guard for pods that are not ready any more.
+//! Tests of the zone guard for pods that are no longer ready.
 
 use super::*;
 use crate::model::NodeFacts;
@@ -18,7 +18,7 @@ fn node(name: &str, takes_pods: bool) -> Input {
     Input::Node { change: Change::Applied(node), seen: Moment::START }
 }
 
-/// `a1` and `a2` in one zone and `b1` in another, all ready and healthy.
+/// Creates `a1` and `a2` in one zone and `b1` in another zone. All pods are ready and healthy.
 fn world(service: ServiceBuilder) -> World {
     let b1 = pod("b1", "u-b1").at(3).on("b");
     let mut world = World::new(vec![service], vec![in_a("a1", 1).ready(), in_a("a2", 2).ready(), b1.ready()]);
@@ -30,7 +30,7 @@ fn world(service: ServiceBuilder) -> World {
 }
 
 impl World {
-    /// Both in zone `a` are no longer ready, for the whole time.
+    /// Makes both pods in zone `a` unready for 10 s.
     fn both_not_ready(&mut self) {
         self.apply(in_a("a1", 1));
         self.apply(in_a("a2", 2));

@@ -1,4 +1,5 @@
-//! A kill at each single step: at every instant, the next leader ends with exactly the wanted targets.
+//! Tests that kill Headgate after every single step. In each case, the next leader ends with exactly the desired
+//! targets.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +8,7 @@ use crate::testing::ip;
 
 const FOREIGN: u8 = 100;
 
-/// A cluster, a target group and a place for ledgers, and one Headgate after the other.
+/// A cluster, a target group and stored ledgers, with one Headgate process after another.
 struct Story {
     engine: Engine,
     now: Moment,
@@ -18,7 +19,7 @@ struct Story {
     answers: VecDeque<Input>,
     steps: usize,
     kill_at: usize,
-    /// Whether what was asked and not done at the kill is still done.
+    /// Whether requests that are in flight at the kill still take effect.
     lands: bool,
 }
 
@@ -40,7 +41,7 @@ impl Story {
         story
     }
 
-    /// A new process lists all there is, and leads.
+    /// Starts a new process, which lists all objects and becomes the leader.
     fn start(&mut self) {
         self.engine = Engine::new(cluster_wide());
         let seen = self.now;
@@ -60,7 +61,7 @@ impl Story {
         }));
     }
 
-    /// One thing more has happened: perhaps the last one of this process.
+    /// Counts a step. Kills the process if `kill_at` is reached.
     fn happened(&mut self) {
         self.steps += 1;
         if self.steps == self.kill_at {
@@ -168,7 +169,8 @@ impl Story {
         self.wait(2);
     }
 
-    /// Pods come, go and follow each other on one address; gives what AWS has in the end, and in how many steps.
+    /// Creates, deletes and replaces pods at one address. Returns the targets in AWS at the end, and the number of
+    /// steps.
     fn tell(mut self) -> (BTreeSet<Target>, usize) {
         self.until_quiet();
         self.apply("a", pod("a", "1").at(1));

@@ -1,4 +1,4 @@
-//! What a standby does not do, and what a new leader makes of the ledgers.
+//! Tests of a standby, and of a new leader that takes over the ledgers.
 
 use super::{evicting::no_budget, *};
 use crate::{
@@ -22,7 +22,7 @@ pub(super) fn standby(services: Vec<ServiceBuilder>, pods: Vec<PodBuilder>, clai
 }
 
 impl World {
-    /// The first read begins when the ledger has been read, and its report does not use it. The next one does.
+    /// Waits for the second `DescribeTargetHealth` call. A new leader does not act on the answer of its first call.
     pub(super) fn reads_again(&mut self) {
         self.wait(Duration::from_secs(5));
         self.answer_all();
@@ -32,7 +32,7 @@ impl World {
         self.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     }
 
-    /// Ends the reads that are open: they show these targets.
+    /// Answers the open `DescribeTargetHealth` calls with these targets.
     pub(super) fn read(&mut self, shows: &[(u8, HealthState)]) {
         let (reads, rest) = std::mem::take(&mut self.open)
             .into_iter()
@@ -242,7 +242,8 @@ fn api() -> ServiceBuilder {
     service("api").selector(&[("app", "api")]).port("http", 80)
 }
 
-/// While the removal of a stale target waits for the end of a pause, a Service that selects its pod becomes doubtful.
+/// A Service that selects the pod becomes doubtful while the removal of the pod's stale target waits for the end of a
+/// pause.
 fn beside_a_doubt_that_comes_late() -> World {
     let paused = || web().with(PAUSED, "true");
     let stale = || vec![pod("a", "1").at(1).labelled("api")];
@@ -266,7 +267,7 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_service_beside_it_becomes
     );
 }
 
-/// What holds for 10.0.0.1:80 of blue.
+/// The state of 10.0.0.1:80 in `blue`.
 fn first_is_under(world: &World) -> Under {
     let registrations = world.engine.groups.get(&arn("blue")).unwrap().registrations();
     registrations.account(&target(1, 80)).unwrap().under
@@ -315,8 +316,8 @@ fn a_stale_target_whose_removal_waits_is_spared_when_a_pod_beside_something_doub
     assert_eq!(world.changes(), [""; 0], "it may turn out to be bound");
 }
 
-/// `a` should leave, and may; the ledger has its target at a port that nothing binds any more. Something next to it
-/// is in doubt.
+/// The eviction of `a` is requested and allowed. The ledger contains its target at a port without a binding, while
+/// another Service is unresolved.
 fn leaves_in_doubt() -> World {
     let at = WallTime::default();
     let services = vec![
@@ -435,7 +436,7 @@ fn a_ledger_that_a_leader_before_wrote_late_is_taken_over_when_the_ledgers_are_l
     assert_eq!(world.changes(), ["-green 10.0.0.7:80"]);
 }
 
-/// The target group was deleted: every open call returns that.
+/// Answers every open call with the failure that the target group does not exist.
 fn blue_is_gone(world: &mut World) {
     for (id, _) in std::mem::take(&mut world.open) {
         world.step(Input::Answered { id, result: Err(failure(FailureClass::Gone)) });
@@ -450,8 +451,8 @@ fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_
         let mut world = standby(vec![], vec![], &noted);
         world.lead();
         world.wait(cluster_wide().late + seconds(1));
-        // Only now the earlier leader's deletion of the ledger takes effect. It is written again, and the answer
-        // takes its time.
+        // The previous leader's deletion of the ledger takes effect late. Headgate writes the ledger again, and the
+        // answer is delayed.
         world.ledgers.clear();
         world.new_ledgers_wait = true;
         world.read(&[(1, HealthState::Unhealthy), (2, HealthState::Healthy)]);

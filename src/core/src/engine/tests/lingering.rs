@@ -1,4 +1,4 @@
-//! What an eviction waits for besides: targets that the load balancer may still send to, or may come to.
+//! Tests of evictions that wait for further targets, because the load balancer may still send to these targets.
 
 use super::{
     evicting::{BOUND, asked, no_budget, three},
@@ -177,7 +177,8 @@ fn a_standby_leaves_a_pod_that_was_a_target_to_the_leader_however_long_that_is_a
 #[test]
 fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_for() {
     let starting = || pod("b", "u-b").at(9);
-    // It may come to be wanted where it is, or nobody here has the address, and another cluster may.
+    // The starting pod may need the target at 10.0.0.9. Without the starting pod, the address may belong to another
+    // cluster.
     for others in [vec![starting()], vec![]] {
         let mut pods = vec![pod("a", "u-a").at(1).ready()];
         pods.extend(others);
@@ -261,7 +262,7 @@ fn a_paused_group_holds_no_eviction_up_and_one_of_two_that_is_not_is_left() {
     world.step(Input::Answered { id, result: Ok(Answer::Done) });
     assert_eq!(world.marks(), [], "AWS must have taken both");
     world.answer_all();
-    // Three minutes with the reserve of 30 s.
+    // A hold of three minutes includes a reserve of 30 s.
     let bound = Duration::from_secs(150);
     assert!(matches!(world.mark_of("a").mark, Mark::Deregistered { bound: is, .. } if is == bound));
 }

@@ -1,4 +1,4 @@
-//! Gates of pods that nothing binds, or not everything that was expected.
+//! Tests of gates of pods without a binding, or without an expected binding.
 
 use super::{
     gating::{HEALTHY, closed, open, ready},

@@ -1,4 +1,4 @@
-//! The engine as a whole: events in, calls out. AWS answers when the test decides.
+//! Tests of the whole engine: events are the inputs, and calls are the outputs. Each test decides when AWS answers.
 
 mod asking;
 mod brakes;
@@ -58,13 +58,13 @@ use crate::{
     testing::{NAMESPACE, PodBuilder, ServiceBuilder, arn, group, pod, service, target},
 };
 
-/// How long a deleted Service keeps what was in force.
+/// How long the bindings of a deleted Service remain in force.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Registrations wait for no others, so that each can be seen.
+/// A window without delays, so that each registration is sent separately.
 const NO_WINDOW: Window = Window { idle: Duration::ZERO, most: Duration::ZERO };
 
-/// Something that was asked for, and has not been answered.
+/// A request that was sent and not answered.
 #[derive(Debug, PartialEq, Eq)]
 struct Sent<T> {
     id: RequestId,
@@ -85,20 +85,20 @@ struct World {
     open: Vec<(RequestId, Call)>,
     notices: Vec<Notice>,
     views: Vec<Effect>,
-    /// For how long calls had to wait for a token.
+    /// How long each call waited for a token.
     waits: Vec<(&'static str, Duration)>,
     known: Vec<TargetGroupFacts>,
-    /// The ledgers, written and read at once, each with its version.
+    /// The stored ledgers, each with its version. Reads and writes complete immediately.
     ledgers: BTreeMap<String, (u64, PackedLedger)>,
-    /// How often one of them alone was read.
+    /// The number of reads of a single ledger.
     loads: usize,
-    /// Who writes a ledger that is not there waits for the answer until a test gives it.
+    /// Whether the creation of a ledger remains unanswered until the test answers the request.
     new_ledgers_wait: bool,
-    /// A replica that loads all ledgers does so too.
+    /// Whether a request for all ledgers remains unanswered until the test answers the request.
     ledgers_wait: bool,
 }
 
-/// What AWS answers that knows these target groups: nothing if one of those that are asked for is none of them.
+/// The answer to a look-up if AWS has these target groups. The look-up fails if one of the references is unknown.
 fn find(known: &[TargetGroupFacts], references: &[GroupRef]) -> Result<Answer, Failure> {
     let one = |reference: &GroupRef| {
         let is_it = |facts: &&TargetGroupFacts| match reference {
@@ -111,12 +111,12 @@ fn find(known: &[TargetGroupFacts], references: &[GroupRef]) -> Result<Answer, F
 }
 
 impl World {
-    /// Nothing is known but that nobody has written a TargetBinding.
+    /// A leader that has no lists except an empty list of TargetBindings.
     fn unsynced() -> Self {
         Self::with(cluster_wide())
     }
 
-    /// Leads, there are no ledgers, and nobody has written a TargetBinding.
+    /// A leader without ledgers, with an empty list of TargetBindings.
     fn with(settings: Settings) -> Self {
         let scopes = settings.scopes.clone();
         let mut world = Self::fresh(settings);
@@ -126,18 +126,18 @@ impl World {
         world
     }
 
-    /// Leads, there are no ledgers, and nothing else is known.
+    /// A leader without ledgers and without lists.
     fn fresh(settings: Settings) -> Self {
         let mut world = Self::standby(settings);
         world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world
     }
 
-    /// Nothing is known, and another one leads.
+    /// A standby without lists.
     fn standby(settings: Settings) -> Self {
         let grants = settings.grants;
         let mut world = Self::unknowing(settings);
-        // Unless a test is about that, an administrator has granted everything.
+        // An administrator has granted all target groups, unless the test is about grants.
         if grants == Granting::Unwatched {
             let everything = GrantFacts {
                 name: "everything".into(),
@@ -202,7 +202,7 @@ impl World {
         }
     }
 
-    /// Whether a test gives the answer.
+    /// Whether the test must answer this request.
     fn waits_for(&self, request: &LedgerRequest) -> bool {
         match request {
             LedgerRequest::Write(None, _) => self.new_ledgers_wait,
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// The loads of all ledgers that were asked for and not looked at yet.
+    /// Returns all requests for all ledgers that were sent after the last call.
     fn loads_of_all(&mut self) -> Vec<RequestId> {
         let loads = self.asked(|request| match request {
             Asks::Ledger(load @ LedgerRequest::LoadAll) => Some(load),
@@ -246,7 +246,7 @@ impl World {
         }
     }
 
-    /// What was asked for, is of this kind and has not been looked at yet.
+    /// Returns all requests of this kind that were sent after the last call.
     fn asked<T>(&mut self, of: impl Fn(&Asks) -> Option<&T>) -> Vec<Sent<T>>
     where
         T: Clone,
@@ -315,7 +315,8 @@ impl World {
         self.step(Input::Tick);
     }
 
-    /// The open changes: `+` or `-`, group, target, in the order they were sent.
+    /// The open registrations (`+`) and deregistrations (`-`), each with its group and targets, in the order of
+    /// sending.
     fn changes(&self) -> Vec<String> {
         let show = |sign: char, group: &TargetGroupArn, items: &[CallItem]| {
             let targets: Vec<String> = items.iter().map(|item| item.target.to_string()).collect();
@@ -337,7 +338,7 @@ impl World {
         items.map(|item| item.reason).collect()
     }
 
-    /// AWS takes every open call and those that follow from the answers.
+    /// Answers every open call with success, including calls that follow from the answers.
     fn answer_all(&mut self) {
         while let Some((id, call)) = self.open.pop() {
             let result = match &call {
@@ -371,7 +372,7 @@ impl World {
         self.open.splice(..0, changes);
     }
 
-    /// AWS refuses the open changes; everything else is left open.
+    /// Rejects the open registrations and deregistrations.
     fn refuse_changes(&mut self, class: FailureClass) {
         let (changes, rest) = std::mem::take(&mut self.open)
             .into_iter()
@@ -393,7 +394,7 @@ fn cluster_wide() -> Settings {
         scopes: vec![Scope::Cluster],
         seed: 1,
         add_window: NO_WINDOW,
-        // Nobody asks again here, unless a test is about that.
+        // The engine does not undo evictions here without a repeated request, unless a test is about that.
         leaving: eviction::Limits {
             given_up_after: Duration::from_secs(15 * 60),
             ..eviction::Limits::default()
@@ -406,7 +407,7 @@ fn failure(class: FailureClass) -> Failure {
     Failure::new(class, "Code", "text")
 }
 
-/// A change that reports this.
+/// A failure with this message.
 fn fails(class: FailureClass, message: &str) -> Failure {
     Failure::new(class, "Code", message)
 }

@@ -1,4 +1,4 @@
-//! Which pod is a target of what, and when it stops being one.
+//! Tests of when a pod becomes a target of a target group, and when the pod stops being a target.
 
 use super::*;
 
@@ -55,7 +55,11 @@ fn a_pod_with_more_labels_than_are_read_is_told_once() {
     let said: Vec<_> = world.notices.iter().map(|notice| (notice.reason, &notice.about)).collect();
     let about = About::Pod(large().build().key, large().build().uid);
     assert_eq!(said, [(Reason::LimitExceeded, &about)]);
-    assert!(world.notices[0].note.contains("The labels of a pod: 16385 bytes"), "{}", world.notices[0].note);
+    assert!(
+        world.notices[0].note.contains("The size of the labels of a pod is 16385 bytes"),
+        "{}",
+        world.notices[0].note
+    );
     world.apply(pod("b", "2").at(2));
     assert_eq!(world.changes(), ["+blue 10.0.0.2:80"], "nobody else is disturbed");
 }
@@ -314,7 +318,7 @@ fn a_pod_without_the_named_port_or_of_the_wrong_family_is_no_target_and_is_said_
 
     let mut world = World::new(vec![web()], vec![pod("a", "1").at_v6(), pod("b", "2").at_v6()]);
     assert_eq!((world.said(), world.changes()), (vec![Reason::InvalidBinding], vec![]));
-    assert!(world.notices[0].note.contains("Pod a: no ipv4 address, so it is no target of blue"));
+    assert!(world.notices[0].note.contains("Pod a has no ipv4 address for target group blue"));
     world.apply(pod("c", "3").at(3));
     assert_eq!(world.changes(), ["+blue 10.0.0.3:80"]);
 }

@@ -1,4 +1,5 @@
-//! Pods that drain tools skip, such as those of DaemonSets, leave before the machine ends under them.
+//! Tests of pods that drain tools skip, such as pods of DaemonSets. Headgate deregisters these pods before the machine
+//! stops.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
@@ -17,20 +18,20 @@ use crate::model::{
     signal::{DISRUPTED, DYING},
 };
 
-/// An API server that shows what is written on pods, and an AWS that takes every call; all of its targets are healthy.
+/// A simulated API server that shows all writes to pods, and an AWS that accepts every call. All targets are healthy.
 pub struct Stage {
     pub world: World,
     pub pods: BTreeMap<Arc<str>, PodFacts>,
     pub aws: BTreeSet<u8>,
-    /// The removals, by the last part of the address.
+    /// The deregistered targets, by the last part of the address.
     removed: Vec<u8>,
-    /// What was written to gates.
+    /// The writes to gates.
     gates: Vec<String>,
-    /// The pods whose evictions budgets refuse.
+    /// The pods whose evictions a PodDisruptionBudget prevents.
     refused: BTreeSet<&'static str>,
-    /// The nodes that were reported as existing.
+    /// The existing nodes.
     nodes: BTreeMap<Arc<str>, NodeFacts>,
-    /// What is written on nodes comes to nothing.
+    /// Whether Kubernetes rejects all writes to nodes.
     pub refuses_nodes: bool,
 }
 
@@ -39,7 +40,7 @@ fn last(target: &Target) -> u8 {
     ip.octets()[3]
 }
 
-/// A pod of a DaemonSet on node `n`LAST, with its hold.
+/// A pod of a DaemonSet on node `n`AT, with a hold.
 pub fn daemon(at: u8) -> PodBuilder {
     let name = format!("p{at}");
     pod(&name, &format!("u-{name}")).at(at).on(&format!("n{at}")).ready().sleeping(150, 180).of_daemon_set()
@@ -58,7 +59,7 @@ pub fn tainted(at: u8, taint: &str) -> NodeFacts {
 }
 
 impl Stage {
-    /// This many nodes, and a pod on each.
+    /// Creates this many nodes with one pod each.
     pub fn new(nodes: u8, signals: Signals, of: impl Fn(u8) -> PodBuilder) -> Self {
         Self::refusing(BTreeSet::new(), nodes, signals, of)
     }
@@ -107,7 +108,7 @@ impl Stage {
         self.world.step(Input::Node { change: Change::Applied(node), seen: self.world.now });
     }
 
-    /// The nodes on which it is written that they are detached.
+    /// The nodes with the annotation `headgate.dev/detached-at`.
     pub fn detached(&self) -> Vec<&str> {
         self.nodes.values().filter(|node| node.detached).map(|node| &*node.name).collect()
     }
@@ -188,7 +189,7 @@ impl Stage {
         }
     }
 
-    /// What would take a target away next, and what that waits for.
+    /// The reason why the next deregistration of a target waits.
     fn waits(&mut self, at: u8) -> Option<Reason> {
         let pod = ObjectKey::new(NAMESPACE, format!("p{at}"));
         let explained = self.world.engine.explain(&pod, self.world.now);
@@ -209,10 +210,10 @@ fn a_daemon_sets_pod_leaves_a_node_that_is_cordoned_or_disrupted_whatever_its_ho
         assert_eq!(stage.removed, [1]);
         assert_eq!(stage.world.said(), [Reason::NodeDisrupted]);
         let note = &stage.world.notices[0].note;
-        assert!(note.contains("without evicting this pod"), "{note}");
+        assert!(note.contains("skip this pod"), "{note}");
         stage.passes(BOUND.as_secs());
         assert_eq!(stage.leaving(1).and_then(|leaving| leaving.may_go), Some(Cause::EvictionAllowed));
-        // Karpenter evicts it last.
+        // Karpenter evicts the pod last.
         assert_eq!(stage.world.asks("p1"), Ruling::Pass(Cause::EvictionAllowed));
     }
 }
@@ -276,13 +277,13 @@ fn a_mark_that_many_nodes_have_moves_nothing_until_one_of_them_is_drained_cordon
         for at in 1..=4 {
             stage.says(tainted(at, DISRUPTED[1]));
         }
-        // The first two were marked when that was no crowd yet.
+        // The first two nodes got their taints before many nodes had a taint.
         stage.passes(60);
         assert_eq!(stage.removed, [1, 2]);
         stage
     };
     let mut stage = marked();
-    // They were deleted, and others replaced them.
+    // The first two pods are deleted and replaced.
     for at in 1..=2 {
         let gone = stage.pods.remove(&*format!("p{at}")).unwrap();
         stage.world.pod(Change::Deleted(gone));
@@ -318,7 +319,7 @@ fn of_many_nodes_that_are_cordoned_at_once_one_in_four_leaves_and_more_when_othe
     }
     stage.passes(60);
     assert_eq!((stage.removed.len(), stage.aws.len()), (7, 9), "each takes the place of one");
-    // Those that are out end.
+    // The deregistered pods terminate.
     for at in stage.removed.clone() {
         let gone = stage.pods.remove(&*format!("p{at}")).unwrap();
         stage.world.pod(Change::Deleted(gone));
@@ -336,7 +337,8 @@ fn nodes_that_were_made_with_the_others_or_long_before_replace_none() {
     let mut stage = Stage::daemons(12);
     let long_before = NodeFacts { created: 61, ..node(12) };
     stage.says(long_before.clone());
-    // More than an hour, and others are a minute younger at most.
+    // More than an hour passes, so node 12 replaces no other node. Node 11 is at most a minute younger than the other
+    // nodes.
     stage.passes(3700);
     stage.says(NodeFacts { created: 60, ..node(11) });
     for at in 1..=6 {
@@ -354,7 +356,7 @@ fn one_that_starts_on_such_a_node_is_not_registered_and_no_rollout_waits_for_it(
     assert_eq!(stage.removed, [1]);
     let gone = stage.pods.remove("p1").unwrap();
     stage.world.pod(Change::Deleted(gone));
-    // The DaemonSet's next one comes without an address first.
+    // The replacement pod of the DaemonSet first appears without an address.
     let next = pod("next", "u-next").on("n1").of_daemon_set().sleeping(150, 180).gated(Shown::Closed);
     stage.apply(next.clone());
     stage.apply(next.at(9));
@@ -376,7 +378,7 @@ fn one_that_starts_there_is_registered_when_another_sign_says_that_it_will_be_ev
     let mut stage = Stage::daemons(4);
     stage.says(tainted(5, "karpenter.sh/disrupted"));
     let next = pod("next", "u-next").on("n5").sleeping(150, 180).passed_over(tolerates).at(9);
-    // Nothing is written yet.
+    // Headgate has not written an annotation yet.
     stage.world.pod(Change::Applied(next.build()));
     let next = ObjectKey::new(NAMESPACE, "next");
     let apart = |stage: &Stage| stage.world.engine.apart().get(&next).is_some_and(|apart| apart.node_goes);
@@ -467,7 +469,7 @@ fn a_leader_that_stands_by_has_decided_nothing_about_one_that_starts_there_unles
     let next = pod("next", "u-next").on("n1").of_daemon_set().sleeping(150, 180).at(9);
     let gone = stage.pods.remove("p1").unwrap();
     stage.world.pod(Change::Deleted(gone));
-    // Nothing is answered any more.
+    // From here on, no request is answered.
     stage.world.pod(Change::Applied(next.build()));
     let next = ObjectKey::new(NAMESPACE, "next");
     let apart = |stage: &Stage| stage.world.engine.apart().get(&next).is_some_and(|apart| apart.node_goes);

@@ -1,4 +1,4 @@
-//! What the other annotations ask for.
+//! Tests of the other annotations.
 
 use super::*;
 

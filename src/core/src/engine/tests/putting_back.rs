@@ -1,4 +1,4 @@
-//! Gates of pods whose targets are registered again: they close before.
+//! Tests of gates that Headgate closes before it registers a target again.
 
 use super::{
     evicting::no_budget,
@@ -11,7 +11,7 @@ fn deregistering() -> ServiceBuilder {
     web().with(WHEN_NOT_READY, "deregister").with(REGISTER_WHEN, "ready")
 }
 
-/// The pod with an open gate was not ready for too long, and was deregistered this many seconds ago.
+/// A pod with an open gate that was unready for too long and was deregistered this many seconds ago.
 fn taken_out(seconds: u64) -> World {
     let mut world = World::new(vec![deregistering()], vec![]);
     world.passes(3, &[]);
@@ -173,7 +173,7 @@ fn a_gate_closes_before_a_target_is_put_back_that_had_come_back_and_went_for_an_
     }
     world.annotate(web());
     assert_eq!(world.changes(), [""; 0], "it leaves");
-    // Somebody has registered it again.
+    // Another program has registered the target again.
     for _ in 0..40 {
         world.wait(Duration::from_secs(1));
         world.says(&[(1, HEALTHY)]);

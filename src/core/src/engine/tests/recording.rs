@@ -1,4 +1,4 @@
-//! Changes come out, on the leader and on standbys.
+//! Tests of the recorded changes, on the leader and on standbys.
 
 use super::{
     evicting::{asked, three},
@@ -7,7 +7,7 @@ use super::{
 use crate::model::{Health, NodeFacts, Transition, gate::Shown, transition::TargetStep};
 
 impl World {
-    /// What has come out since this was asked last: who, and what became of it.
+    /// Returns the changes that were recorded after the last call. Each entry names the object and its change.
     fn happened(&mut self) -> Vec<String> {
         let mut happened = Vec::new();
         self.views.retain(|view| {
@@ -24,7 +24,7 @@ impl World {
         happened
     }
 
-    /// AWS shows these in the reads that are open, and in the one that is due then.
+    /// Answers the open `DescribeTargetHealth` calls, and the next call after 70 s, with these targets.
     fn answers(&mut self, shown: &[(u8, HealthState)]) {
         let states = shown.iter().map(|(last, state)| (target(*last, 80), Health::from(*state)));
         let states: Vec<_> = states.collect();

@@ -1,4 +1,4 @@
-//! Sets that are replaced as a whole: the new first, the old when one of the new is healthy.
+//! Tests of the replacement of all targets. Headgate removes an old target only when a new target is healthy.
 
 use super::*;
 use crate::model::{Health, health::NOT_IN_USE, policy::PAUSED};
@@ -7,7 +7,7 @@ const GRACE: Duration = Duration::from_secs(300);
 const OLD: [(u8, u16, HealthState); 2] = [(1, 80, HealthState::Healthy), (2, 80, HealthState::Healthy)];
 
 impl World {
-    /// The open reads show these targets.
+    /// Answers the open `DescribeTargetHealth` calls with these targets.
     fn shows(&mut self, shown: &[(u8, u16, HealthState)]) {
         let (reads, rest) = std::mem::take(&mut self.open)
             .into_iter()
@@ -20,7 +20,7 @@ impl World {
         }
     }
 
-    /// AWS takes the open changes.
+    /// Accepts the open registrations and deregistrations.
     fn take_changes(&mut self) {
         let is_change = |call: &Call| matches!(call, Call::Register { .. } | Call::Deregister { .. });
         let (changes, rest) =
@@ -31,7 +31,7 @@ impl World {
         }
     }
 
-    /// A while later, a read that begins then shows these targets.
+    /// Answers the open `DescribeTargetHealth` calls with these targets, now and after this many seconds.
     fn later_shows(&mut self, seconds: u64, shown: &[(u8, u16, HealthState)]) {
         self.shows(shown);
         self.wait(Duration::from_secs(seconds));
@@ -52,7 +52,7 @@ fn two_pods() -> Vec<PodBuilder> {
     vec![pod("a", "1").at(1), pod("b", "2").at(2)]
 }
 
-/// Two healthy targets on port 80.
+/// Creates two healthy targets on port 80.
 fn serving() -> World {
     let mut world = World::new(vec![web()], two_pods());
     world.later_shows(3, &OLD);
@@ -64,7 +64,7 @@ fn moved() -> ServiceBuilder {
     service("web").port_to("http", 80, 81).annotated("http=blue")
 }
 
-/// The port has changed, and AWS has taken the new targets.
+/// Creates a `World` in which the port has changed and AWS has accepted the new targets.
 fn replaced() -> World {
     let mut world = serving();
     world.annotate(moved());
@@ -77,7 +77,7 @@ fn with_new(state: HealthState) -> Vec<(u8, u16, HealthState)> {
     OLD.into_iter().chain([(1, 81, HealthState::Initial), (2, 81, state)]).collect()
 }
 
-/// All that is new is healthy.
+/// The old targets and all new targets, all healthy.
 fn all_new() -> Vec<(u8, u16, HealthState)> {
     OLD.into_iter().chain([1, 2].map(|last| (last, 81, HealthState::Healthy))).collect()
 }
@@ -118,7 +118,7 @@ fn a_read_that_began_before_the_registration_had_ended_shows_no_new_health() {
 #[test]
 fn every_change_of_what_is_written_holds_and_a_part_that_stays_does_not() {
     let green = |last| pod(&format!("g{last}"), &format!("g{last}")).at(last).labelled("green");
-    // A selector that selects others; another Service for the same target group.
+    // Either the selector changes, or another Service binds the same target group.
     let changes: [fn(&mut World); 2] = [
         |w| w.annotate(web().selector(&[("app", "green")])),
         |w| {
@@ -254,7 +254,7 @@ fn what_never_is_healthy_replaces_nothing_and_the_grace_begins_with_the_last_of_
         world.later_shows(10, &with_new(HealthState::Unhealthy));
         assert_eq!(world.changes(), [""; 0]);
     }
-    // One becomes healthy, and the other does not.
+    // One new target becomes healthy, and the other new target does not.
     world.later_shows(60, &with_new(HealthState::Healthy));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     world.take_changes();
@@ -366,7 +366,7 @@ fn a_pause_stops_the_grace_and_shows_what_would_be_done() {
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
 }
 
-/// A new leader finds the target of this pod in the ledger, and a Service that has moved to another port.
+/// A new leader whose ledger contains the target of this pod. The Service has moved to another port.
 fn take_over(noted_pod: &str) -> World {
     let mut world = World::standby(cluster_wide());
     world.written(Change::Relisted(Scope::Cluster, vec![]));
@@ -391,7 +391,7 @@ fn a_new_leader_holds_what_its_ledger_and_the_pods_say() {
         (world.changes(), world.causes()),
         (vec!["-blue 10.0.0.1:80".into()], vec![Cause::StaleTarget])
     );
-    // The address is another pod's now: its target is deregistered at once.
+    // Another pod has the address now, so Headgate deregisters the target immediately.
     assert_eq!(take_over("before").changes()[0], "-blue 10.0.0.1:80");
 }
 

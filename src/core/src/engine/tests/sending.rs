@@ -1,4 +1,4 @@
-//! When each call is sent, what happens with its answer, and what users read.
+//! Tests of the time at which each call is sent, the handling of its answer, and the reports to users.
 
 use super::*;
 use crate::model::rates::Limit;
@@ -80,7 +80,7 @@ fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_
             Reason::TargetRefused,
             "Target 10.0.0.1:80: AWS rejects RegisterTargets (Code: text)",
         ),
-        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue: deleted (Code: text)"),
+        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue does not exist (Code: text)"),
     ] {
         let mut world = World::new(vec![web()], vec![]);
         world.apply(pod("a", "1").at(1));
@@ -140,7 +140,7 @@ fn what_was_refused_takes_no_token_that_another_registration_waits_for() {
 #[test]
 fn removals_take_the_tokens_before_registrations() {
     let mut world = World::new(vec![web()], vec![]);
-    // Twenty tokens: half of them are left after many lone registrations.
+    // The bucket has 20 tokens. Many separate registrations leave half of the tokens.
     for last in 1..=20 {
         world.apply(pod(&format!("p{last}"), &format!("{last}")).at(last));
         world.answer_all();
@@ -260,7 +260,7 @@ fn views_show_a_binding_and_its_group_and_that_they_are_gone() {
     });
     assert_eq!(group.unwrap().foreign, 1);
     world.annotate(service("web").port("http", 80));
-    // Its pod still runs, so the time of its removal is remembered while the load balancer may keep sending.
+    // The pod still runs, so Headgate keeps the time of the deregistration while the load balancer may send to the pod.
     for round in 0..10 {
         world.answer_all();
         let gone = world.views.contains(&Effect::Shows(Picture::GroupGone(arn("blue"))));

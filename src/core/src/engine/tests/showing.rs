@@ -1,4 +1,4 @@
-//! What readers see of a binding while it exists.
+//! Tests of the views of a binding.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 impl World {
-    /// The reports in the last picture of this object's bindings, without repetition.
+    /// The distinct reports in the last view of this object's bindings.
     fn said_of(&mut self, name: &str) -> Vec<(Reason, String)> {
         self.wait(Duration::from_millis(200));
         let views = self.views.iter().rev().find_map(|effect| match effect {
@@ -19,7 +19,7 @@ impl World {
         views.unwrap_or_default()
     }
 
-    /// The last picture of a target group.
+    /// The last view of a target group.
     fn last_group(&mut self) -> GroupView {
         self.wait(Duration::from_millis(200));
         let views = self.views.iter().rev().find_map(|effect| match effect {
@@ -33,7 +33,7 @@ impl World {
         self.said_of(name).into_iter().map(|(reason, _)| reason).collect()
     }
 
-    /// AWS answers the open calls, as one in which these targets are healthy; it takes every change.
+    /// Answers the open calls. These targets are healthy, and AWS accepts every registration and deregistration.
     fn answer_with(&mut self, there: &[Target]) {
         while !self.open.is_empty() {
             let (id, call) = self.open.remove(0);
@@ -47,7 +47,8 @@ impl World {
         }
     }
 
-    /// A second at a time; each read shows these targets. When registrations were sent, in seconds since the start.
+    /// Advances the time second by second while AWS lists these targets. Returns the times of registrations, in seconds
+    /// since the start.
     fn registrations_for(&mut self, seconds: u64, there: &[Target]) -> Vec<u64> {
         let mut sent = Vec::new();
         for _ in 0..seconds {
@@ -71,7 +72,7 @@ fn a_binding_shows_that_it_is_paused_until_the_pause_ends_and_others_of_the_grou
     let [(Reason::Paused, said)] = &world.said_of("api")[..] else { panic!("{:?}", world.said_of("api")) };
     assert!(
         said.contains(
-            "blue: Headgate changes no target of Service shop/api (the annotation headgate.dev/paused)"
+            "blue: Headgate changes no target of Service shop/api (annotation headgate.dev/paused)"
         ),
         "{said}"
     );
@@ -97,7 +98,7 @@ fn two_that_claim_one_target_show_each_other_until_one_gives_way() {
     let mut world = World::new(vec![web(), twin()], vec![pod("a", "1").at(1)]);
     for (one, other) in [("web", "twin"), ("twin", "web")] {
         let [(Reason::TargetClaimedTwice, said)] = &world.said_of(one)[..] else { panic!() };
-        assert!(said.contains(&format!("Service shop/{other} also binds it")), "{said}");
+        assert!(said.contains(&format!("is also bound to blue by Service shop/{other}")), "{said}");
     }
     world.annotate(twin().selector(&[("app", "twin")]));
     assert_eq!((world.said_of("web"), world.said_of("twin")), (vec![], vec![]));
@@ -135,7 +136,7 @@ fn a_doubted_list_is_said_and_shown_until_it_is_decided() {
         let mut world = World::new(vec![web()], pods());
         world.relist_pods(vec![]);
         let [(Reason::ListDoubted, said)] = &world.said_of("web")[..] else { panic!() };
-        assert!(said.contains("lacked most pods (p1)"), "{said}");
+        assert!(said.contains("lacked most pods, such as p1"), "{said}");
         assert_eq!(world.said(), [Reason::ListDoubted]);
         world.relist_pods(pods().into_iter().take(second_list_has).collect());
         assert_eq!(world.said_of("web"), []);
@@ -190,7 +191,7 @@ fn targets_that_somebody_else_removes_again_and_again_are_shown_and_registered_e
     let [(Reason::UnknownWriter, said)] = &world.said_of("web")[..] else {
         panic!("{:?}", world.said_of("web"))
     };
-    assert!(said.contains("Let one controller manage it"), "{said}");
+    assert!(said.contains("Let only one controller manage this group"), "{said}");
     assert_eq!(world.said(), [Reason::UnknownWriter], "once");
 
     world.apply(pod("b", "2").at(2));

@@ -1,4 +1,4 @@
-//! Nodes that are about to go: dying, disrupted, deleted, and those that stay after all.
+//! Tests of nodes that will be removed: dying, disrupted and deleted nodes, and nodes that remain after all.
 
 use super::{evicting::no_budget, *};
 use crate::model::{
@@ -34,7 +34,7 @@ impl World {
         self.step(Input::Node { change: Change::Applied(node(name, taint)), seen: self.now });
     }
 
-    /// The one annotation to write: it is written, and the watch shows it.
+    /// Completes the only open write of an annotation, and lets the watch show the annotation.
     fn marks_and_shows(&mut self, builder: &PodBuilder) -> Mark {
         let facts = builder.clone().build();
         let write = self.mark_of(&facts.key.name);
@@ -48,7 +48,7 @@ impl World {
         write.mark
     }
 
-    /// Every annotation is written; returns them.
+    /// Completes and returns all open writes of annotations.
     fn all_marked(&mut self) -> Vec<(String, Mark)> {
         let marks = self.marks();
         for write in &marks {
@@ -57,14 +57,14 @@ impl World {
         marks.into_iter().map(|write| (write.pod.name.to_string(), write.mark)).collect()
     }
 
-    /// AWS takes what is open; its reads show these as healthy.
+    /// Accepts all open calls. AWS reports these targets as healthy.
     fn healthy(&mut self, there: &[u8]) {
         let there: Vec<(u8, HealthState)> = there.iter().map(|last| (*last, HEALTHY)).collect();
         self.reads(&there);
     }
 }
 
-/// Nodes `a` and `b`; the pods are healthy.
+/// Creates nodes `a` and `b` with these pods. The listed targets are healthy.
 fn world(pods: Vec<PodBuilder>, healthy: &[u8]) -> World {
     let mut world = World::new(vec![web()], pods);
     let nodes = vec![node("a", None), node("b", None)];
@@ -87,7 +87,11 @@ fn the_targets_of_a_dying_node_go_at_once_with_a_hold_or_without() {
         assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"], "{taint}");
         assert_eq!(world.causes(), [Cause::NodeDying; 2]);
         assert_eq!(world.said(), [Reason::NodeDying; 2]);
-        assert!(world.notices[0].note.contains("Deregistered now: node a is about to fail (taint "));
+        assert!(
+            world.notices[0]
+                .note
+                .contains("The pod was deregistered because its node a is about to fail (taint ")
+        );
     }
     let mut world = world(vec![on_a("plain", 2)], &[2]);
     let down = NodeFacts { shuts_down: true, ..node("a", None) };
@@ -271,7 +275,7 @@ fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
     let explained = world.engine.explain(&ObjectKey::new(NAMESPACE, "plain"), world.now);
     let waits = explained.places[0].next.as_ref().and_then(|next| next.waits.as_ref());
     assert_eq!(waits.map(|(reason, _)| *reason), Some(Reason::RemovalHeld));
-    // Somebody asks.
+    // A client requests the eviction.
     let Ruling::Wait { mark: Some(mark), .. } = world.asks("plain") else { panic!("it passed") };
     let asked = early(at).with(mark).unwrap();
     assert!(!asked.ask.early);
@@ -309,7 +313,7 @@ fn when_the_sign_has_gone_everything_is_put_back_at_once() {
         (vec!["+blue 10.0.0.2:80".to_owned()], vec![Cause::NodeStays])
     );
     assert_eq!(world.said(), [Reason::NodeDisrupted, Reason::RegisteredAgain]);
-    // And with a node that was to die.
+    // A dying node that remains after all behaves in the same way.
     world.healthy(&[1, 2, 3]);
     world.taint("a", Some(DYING[0]));
     world.healthy(&[]);
@@ -398,7 +402,7 @@ fn what_is_done_early_waits_for_aws_as_long_as_it_takes() {
             "{marks:?}"
         );
     }
-    // From now on somebody waits.
+    // From here on, a client waits for the eviction.
     let asked = LeavingFacts::asked(world.wall(), world.wall());
     world.apply(on_a("plain", 2).leaving(asked));
     assert!(!world.marks().iter().any(|write| matches!(write.mark, Mark::MayGo { .. })));
@@ -510,7 +514,7 @@ fn that_a_node_stays_is_not_said_of_a_pod_that_had_not_left() {
     assert_eq!((world.changes(), world.said()), (vec![], vec![]));
 }
 
-/// How many nodes were deleted, and still have pods.
+/// The number of deleted nodes that still have pods.
 fn nodes_gone(world: &World) -> usize {
     world.engine.nodes_that_go().filter(|(_, fate)| *fate == Fate::Deleted).count()
 }

@@ -1,4 +1,4 @@
-//! Targets that never become healthy.
+//! Tests of targets that never become healthy.
 
 use super::*;
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 const FAILS: Health =
     Health { state: HealthState::Unhealthy, reason: "Target.FailedHealthChecks", zone: None };
 
-/// Time passes second by second, AWS takes every change, and each read shows 10.0.0.1:80 like this.
+/// Advances the time second by second. AWS accepts every change and reports this health of 10.0.0.1:80.
 fn pass(world: &mut World, seconds: u64, health: Health) {
     for _ in 0..seconds {
         world.wait(Duration::from_secs(1));
@@ -23,7 +23,7 @@ fn pass(world: &mut World, seconds: u64, health: Health) {
     }
 }
 
-/// How many targets of blue are shown as never healthy.
+/// The number of targets of `blue` that the view shows as never healthy.
 fn shown(world: &mut World) -> Option<usize> {
     world.wait(Duration::from_secs(1));
     let mut groups = world.views.iter().rev().filter_map(|view| match view {
@@ -49,9 +49,9 @@ fn a_target_that_never_was_healthy_is_told_once_and_shown_until_it_is() {
     pass(&mut world, 31, FAILS);
     let [notice] = told(&world)[..] else { panic!("{:?}", world.notices) };
     assert!(matches!(&notice.about, About::Pod(pod, uid) if &*pod.name == "a" && uid.as_str() == "1"));
-    let part = "Target 10.0.0.1:80: not healthy for 3";
+    let part = "Target 10.0.0.1:80 of blue was never healthy within 3";
     assert!(notice.note.starts_with(part), "{}", notice.note);
-    assert!(notice.note.contains("in blue (Target.FailedHealthChecks)"), "{}", notice.note);
+    assert!(notice.note.contains(" s (Target.FailedHealthChecks)"), "{}", notice.note);
     assert_eq!(shown(&mut world), Some(1));
     pass(&mut world, 900, FAILS);
     assert_eq!((told(&world).len(), shown(&mut world)), (1, Some(1)));
@@ -97,7 +97,7 @@ fn another_pod_at_the_address_has_a_time_of_its_own() {
 fn the_next_leader_counts_from_its_own_beginning_and_believes_an_open_gate() {
     let open = pod("a", "1").at(1).gated(Shown::Open(Some(ip(1))));
     let closed = pod("a", "1").at(1).gated(Shown::Closed);
-    // That one has opened because nobody could say how healthy its target is.
+    // This gate opened because the health of its target was unreadable.
     let unread = open.clone().unread();
     for (there, times) in [(pod("a", "1").at(1), 1), (closed, 1), (unread, 1), (open, 0)] {
         let mut world = World::standby(cluster_wide());

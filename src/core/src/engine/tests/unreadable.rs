@@ -1,4 +1,4 @@
-//! Gates that open for the first time because AWS has taken the registration and its health could not be read for too long.
+//! Tests of gates that open for the first time because the health of a registered target was unreadable for too long.
 
 use super::{
     gating::{HEALTHY, closed, open},
@@ -12,7 +12,7 @@ fn settings() -> Settings {
     Settings { gate_patience: Some(PATIENCE), ..cluster_wide() }
 }
 
-/// Leads, with these Services; their groups were read, and are empty.
+/// Creates a leader with these Services. AWS has reported that their groups are empty.
 fn ready_with(settings: Settings, services: Vec<ServiceBuilder>) -> World {
     let mut world = World::with(settings);
     world.relist_services(services);
@@ -27,7 +27,7 @@ fn ready() -> World {
 }
 
 impl World {
-    /// The open reads of these groups fail; everything else is left open.
+    /// Answers the open `DescribeTargetHealth` calls of these groups with a failure.
     fn reads_fail(&mut self, of: &[&str], class: FailureClass) {
         let fails = |call: &Call| matches!(call, Call::ReadHealth { group } if of.contains(&group.name()));
         let (reads, rest) = std::mem::take(&mut self.open).into_iter().partition(|(_, call)| fails(call));
@@ -37,7 +37,7 @@ impl World {
         }
     }
 
-    /// Time passes second by second; AWS takes changes, and reads fail.
+    /// Advances the time second by second. AWS accepts changes, but every `DescribeTargetHealth` call fails.
     fn unread_for(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.wait(Duration::from_secs(1));
@@ -47,7 +47,7 @@ impl World {
     }
 }
 
-/// A pod comes, AWS takes its registration now, and no read is open.
+/// Creates a pod whose registration AWS accepts. No `DescribeTargetHealth` call is open.
 fn registered() -> World {
     let mut world = ready();
     world.apply(closed("a", "1", 1));
@@ -56,7 +56,7 @@ fn registered() -> World {
     world
 }
 
-/// Whether a gate is opened in the next seconds of this number, in which reads fail.
+/// Whether a gate opens within this many seconds, while every `DescribeTargetHealth` call fails.
 fn opens(world: &mut World, seconds: u64) -> bool {
     let mut opened = false;
     for _ in 0..seconds {
@@ -141,7 +141,7 @@ fn what_aws_did_not_say_that_it_has_taken_is_not_waited_for() {
             world.wait(Duration::from_secs(1));
             assert!(world.turned().iter().all(|turned| turned.contains('-')), "{class:?}");
         }
-        // The next one is taken: the time begins then.
+        // AWS accepts the next registration, which starts the timeout.
         assert!(!opens(&mut world, 60));
         assert!(opens(&mut world, 20), "{class:?}");
     }
@@ -284,7 +284,7 @@ fn a_pod_that_ends_meanwhile_or_is_taken_out_is_not_opened() {
     assert!(!opens(&mut world, 59), "it is registered anew, and counts from then");
 }
 
-/// `a` is open because its health could not be read, and shows that.
+/// Creates a pod `a` whose gate is open because the health of its target was unreadable.
 fn unread() -> World {
     let mut world = registered();
     assert!(opens(&mut world, 60));

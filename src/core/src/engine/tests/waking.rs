@@ -1,4 +1,4 @@
-//! Between two events the engine sleeps: it has to say when it wants to be woken, and that time must pass.
+//! Tests that the engine requests each wake-up that it needs, and that no wake-up is missed.
 
 use super::*;
 use crate::{
@@ -9,8 +9,8 @@ use crate::{
 const SECOND: Duration = Duration::from_secs(1);
 
 impl World {
-    /// Sleeps until then, and is woken only when the engine has asked for that. AWS takes every change, and each read
-    /// shows these targets so.
+    /// Advances the time and wakes the engine only at the requested times. AWS accepts every change and reports these
+    /// targets in this state.
     fn sleeps(&mut self, until: Moment, there: &[u8], state: HealthState) {
         let mut wakes = 0;
         loop {
@@ -34,7 +34,7 @@ impl World {
         self.now = until;
     }
 
-    /// Sleeps until a removal is sent, for `most` at most; returns how long that took.
+    /// Sleeps until a deregistration is sent, for at most `most`. Returns how long the sleep took.
     fn sleeps_until_removed(&mut self, most: Duration, there: &[u8]) -> Option<Duration> {
         let start = self.now;
         while self.now < start + most {

@@ -1,4 +1,4 @@
-//! TargetBindings that somebody has written.
+//! Tests of TargetBindings.
 
 use super::*;
 use crate::model::{
@@ -25,7 +25,7 @@ fn ending(facts: BindingFacts) -> BindingFacts {
 }
 
 impl World {
-    /// AWS answers what it knows of target groups, and nothing else.
+    /// Answers only the open look-ups.
     fn answer_look_ups(&mut self) {
         let (look_ups, rest) = std::mem::take(&mut self.open)
             .into_iter()
@@ -44,7 +44,7 @@ impl World {
 }
 
 impl World {
-    /// AWS takes the open removals of exactly these targets.
+    /// Accepts the open deregistrations of exactly these targets.
     fn answer_removals_of(&mut self, targets: &[Target]) {
         let is_meant = |call: &Call| match call {
             Call::Deregister { items, .. } => {
@@ -62,7 +62,7 @@ impl World {
     }
 }
 
-/// With the pod `a` at 10.0.0.1, and a binding.
+/// Creates a `World` with the pod `a` at 10.0.0.1 and this TargetBinding.
 fn bound(facts: BindingFacts) -> World {
     let mut world = World::new(vec![], vec![pod("a", "u-1").at(1)]);
     world.written(Change::Applied(facts));

@@ -1,4 +1,4 @@
-//! The zone guard: evictions that would leave a zone with too few healthy targets.
+//! Tests of the zone guard: evictions that would leave too few healthy targets in a zone.
 
 use super::{evicting::no_budget, *};
 use crate::model::{
@@ -11,7 +11,7 @@ use crate::model::{
 const HEALTHY: HealthState = HealthState::Healthy;
 
 impl World {
-    /// Nodes called as their zones.
+    /// Creates one node in each zone, with the name of the zone.
     fn nodes(&mut self, zones: &[(&str, bool)]) {
         let node = |(zone, takes_pods): &(&str, bool)| NodeFacts {
             name: (*zone).into(),
@@ -23,7 +23,7 @@ impl World {
         self.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: self.now });
     }
 
-    /// AWS takes what is open, and its next read shows these.
+    /// Accepts the open calls for 10 s. AWS reports these targets.
     pub(super) fn reads(&mut self, there: &[(u8, HealthState)]) {
         for _ in 0..5 {
             self.wait(Duration::from_secs(2));
@@ -46,7 +46,7 @@ impl World {
         self.apply(builder.clone().leaving(asked));
     }
 
-    /// The annotations of all pods, each written.
+    /// Completes and returns all open writes of annotations.
     fn marked(&mut self) -> Vec<(String, Mark)> {
         let marks = self.marks();
         for mark in &marks {
@@ -60,7 +60,7 @@ fn held(name: &str, last: u8, zone: &str) -> PodBuilder {
     pod(name, &format!("u-{name}")).at(last).on(zone).sleeping(150, 180)
 }
 
-/// `a1`, `a2` in one zone and `b1` in another, all healthy and with a hold.
+/// Creates `a1` and `a2` in one zone and `b1` in another zone. All pods are healthy and have a hold.
 fn two_and_one() -> (World, [PodBuilder; 3]) {
     let pods = [held("a1", 1, "a"), held("a2", 2, "a"), held("b1", 3, "b")];
     let mut world = World::new(vec![web()], pods.to_vec());
@@ -90,7 +90,7 @@ fn of_the_last_two_pods_of_a_zone_one_is_let_go_and_the_other_when_a_replacement
     assert!(is_let_go(&said, "a1", Cause::ZoneAllows), "{said:?}");
     assert!(waits_for_zone(&world.marked(), "a2") || waits_for_zone(&said, "a2"));
     assert_eq!(world.changes(), [""; 0], "a pod with a hold stays a target until it ends");
-    // The first one ends, another one comes.
+    // The first pod terminates, and another pod starts.
     world.delete(a1);
     world.apply(held("a3", 4, "a"));
     world.reads(&[(2, HEALTHY), (3, HEALTHY), (4, HealthState::Initial)]);
@@ -106,14 +106,15 @@ fn an_older_state_of_a_pod_that_was_let_go_does_not_let_another_one_of_its_zone_
     world.ask(&a2, true);
     let said = world.marked();
     assert!(is_let_go(&said, "a1", Cause::ZoneAllows), "{said:?}");
-    // Two replicas were asked, and both have noted it; the watch is behind.
+    // Two replicas have answered and recorded requests, and the watch lags.
     for _ in 0..4 {
         world.ask(&a1, true);
         world.wait(Duration::from_secs(2));
         let said = world.marked();
         assert!(!said.iter().any(|(_, mark)| matches!(mark, Mark::MayGo { .. })), "{said:?}");
     }
-    // A record that is never shown was removed: the decision is made again.
+    // If the watch never shows an annotation, another program has removed the annotation. The leader then decides
+    // again.
     world.wait(Duration::from_secs(10));
     world.ask(&a1, true);
     let said = world.marked();
@@ -124,7 +125,7 @@ fn an_older_state_of_a_pod_that_was_let_go_does_not_let_another_one_of_its_zone_
 fn a_pod_that_is_alone_in_its_zone_and_one_that_is_not_healthy_do_not_wait() {
     let (mut world, [a1, ..]) = two_and_one();
     assert_eq!(world.asks("b1"), Ruling::Pass(Cause::HoldAllows));
-    // A group that is healthy is read once a minute.
+    // Headgate reads the health of a healthy group once a minute.
     world.wait(Duration::from_secs(60));
     world.reads(&[(1, HealthState::Unhealthy), (2, HEALTHY), (3, HEALTHY)]);
     world.delete(held("a2", 2, "a"));
@@ -146,7 +147,7 @@ fn under_a_zonal_shift_its_zone_is_not_guarded_and_the_others_are_and_what_it_hi
     let mut said = world.marked();
     said.extend(world.marked());
     assert!(["a1", "a2"].iter().all(|pod| is_let_go(&said, pod, Cause::ZoneAllows)), "{said:?}");
-    // In the other zone one remains.
+    // In the other zone, one target must remain.
     let (b1, b2) = (held("b1", 3, "b"), held("b2", 4, "b"));
     world.ask(&b1, true);
     world.ask(&b2, true);
@@ -179,7 +180,7 @@ fn it_waits_for_a_minute_from_the_first_request_at_most_and_says_whether_the_zon
         let first = world.wall();
         world.ask(&a1, true);
         assert!(waits_for_zone(&world.marked(), "a1"));
-        // A new leader counts from what is written.
+        // A new leader measures the timeout from the annotations.
         world.step(Input::Leadership(Leadership::Standby));
         world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         for _ in 0..29 {
@@ -221,7 +222,7 @@ fn two_whose_budgets_were_asked_about_side_by_side_do_not_leave_a_zone_together(
     world.reads(&[(1, HEALTHY), (2, HEALTHY)]);
     world.ask(&pods[0], false);
     let check = world.check_of("a1");
-    // In this time the other one ends.
+    // During the check, the other pod terminates.
     world.apply(pods[1].clone().terminating());
     world.apply(pod("a3", "u-a3").on("a"));
     world.checked(&check, Ok(no_budget()));

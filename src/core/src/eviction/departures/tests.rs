@@ -1,4 +1,4 @@
-//! All departures, without anything around them.
+//! Tests of the pods that should be evicted, without an index or nodes.
 
 use super::{super::departure::Decision, *};
 use crate::{
@@ -12,7 +12,7 @@ fn wall(seconds: u64) -> WallTime {
     WallTime::since_1970(Duration::from_secs(seconds))
 }
 
-/// Nobody asks again here.
+/// Limits under which evictions are not undone when no client repeats the request.
 fn patient() -> Limits {
     Limits { given_up_after: Duration::from_secs(900), ..Limits::default() }
 }
@@ -33,7 +33,7 @@ fn case(seconds: u64) -> Case {
     }
 }
 
-/// Pods that are asked to leave, each a second later than the one before, and have been looked at.
+/// Pods with an eviction request. The requests are one second apart, and each pod has been checked once.
 fn asked(names: &[&str]) -> (Departures, Vec<ObjectKey>) {
     let (mut departures, mut keys) = (Departures::default(), Vec::new());
     for (name, at) in names.iter().zip(1..) {
@@ -56,7 +56,7 @@ fn decide(departures: &mut Departures, pod: &ObjectKey, now: Moment) {
     departures.pods.get_mut(pod).unwrap().decision = Some(decision);
 }
 
-/// The write of a mark begins and ends.
+/// Starts and completes the write of an annotation.
 fn written(departures: &mut Departures, pod: &ObjectKey, id: u64, mark: Mark, at: u64) {
     let begun =
         if let Mark::Deregistered { at, .. } = mark { Moment::START + at.elapsed() } else { case(at).now };
@@ -136,7 +136,7 @@ fn what_aws_has_again_while_that_it_is_out_is_being_written_is_waited_for() {
     assert_eq!(departures.next(&key, &case(2), &limits), out(2));
     let mark = Mark::Deregistered { at: wall(2), bound: BOUND };
     assert!(departures.begin(&key, RequestId(1), Some(mark), case(2).now).is_some());
-    // A call of a leader before has landed, was seen, and is undone.
+    // A late call of the previous leader registered the target again, and the leader has now deregistered it.
     departures.touch(Touched::Removal(&key), case(3).now);
     answered(&mut departures, 1, 4);
     assert_eq!(departures.next(&key, &case(9), &limits), out(9), "and the bound counts from then");
@@ -178,7 +178,7 @@ fn only_what_is_out_is_back() {
     }
 }
 
-/// One that was asked to leave after a second, as was seen then, and has been looked at after four.
+/// A pod whose eviction was requested at 1 s and that was checked at 4 s.
 fn one(leaving: LeavingFacts) -> (Departures, PodFacts) {
     let mut departures = Departures::default();
     let facts = pod("web", "u-1").at(1).leaving(leaving).build();
@@ -187,7 +187,7 @@ fn one(leaving: LeavingFacts) -> (Departures, PodFacts) {
     (departures, facts)
 }
 
-/// What is told when a request ends so.
+/// Returns the cause of the Event after a request with this result.
 fn tells(departures: &mut Departures, id: u64, result: Result<(), Failure>, at: u64) -> Option<Cause> {
     let now = case(at).now;
     let open = departures.answered(RequestId(id), now).unwrap();

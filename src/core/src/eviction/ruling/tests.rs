@@ -1,4 +1,4 @@
-//! The answers to requests.
+//! Tests of the answers to eviction requests.
 
 use super::*;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
 };
 
 const NOW: WallTime = WallTime::since_1970(Duration::from_secs(1_800_000_000));
-/// The same by the clock of the process.
+/// The start of the tests on the monotonic clock of the process.
 const START: Moment = Moment::after_start(Duration::from_secs(10_000));
 const NLB: BoundTo = BoundTo { balancer: LoadBalancerType::Network, hold: Hold::Auto, paused: false };
 
@@ -33,7 +33,7 @@ fn ruled(pod: PodBuilder, bound: &[BoundTo], request: &Request, later: u64) -> R
     )
 }
 
-/// Each word was seen when it was written.
+/// The times if this replica saw each annotation as soon as it was written.
 fn seen(leaving: &LeavingFacts) -> Seen {
     let mut words = vec![leaving.ask.since, leaving.ask.asked];
     words.extend(leaving.waits.map(|(at, _)| at));

@@ -1,4 +1,4 @@
-//! What is written to a gate and when, without an engine that looks at everything again.
+//! Tests of the writes to a gate and their times, without an engine.
 
 use super::*;
 use crate::model::gate::open_for;
@@ -14,7 +14,7 @@ fn key() -> ObjectKey {
     ObjectKey::new(NAMESPACE, "a")
 }
 
-/// The pod at 10.0.0.`last`, whose status shows that.
+/// A pod at 10.0.0.`last` with this state of its gate.
 fn a(last: u8, shown: Shown) -> PodFacts {
     pod("a", "1").at(last).gated(shown).build()
 }
@@ -36,7 +36,7 @@ fn opens_for(last: u8) -> Verdict {
     Verdict { open: true, reason: Cause::TargetsHealthy, message, look_again: None }
 }
 
-/// The gates, with the pod, and the number of the last write.
+/// The gates of one pod, and the number of the last write.
 struct Drive(Gates, u64);
 
 impl Drive {
@@ -60,13 +60,13 @@ impl Drive {
     fn waits(&self) -> bool {
         self.0.waiting.contains_key(&key())
     }
-    /// The reason that is written then; the write succeeds.
+    /// Returns the reason in the write that is due, and completes the write.
     fn writes(&mut self, now: Moment) -> Option<Cause> {
         let write = self.write()?;
         self.succeeds(self.1, now);
         Some(write.condition.reason)
     }
-    /// The write that opens the gate, on its way.
+    /// Returns the number of the write in flight that opens the gate.
     fn opening(&mut self, now: Moment) -> u64 {
         self.judged(opens_for(1), now);
         let write = self.write().unwrap();

@@ -1,4 +1,4 @@
-//! The bindings in force, the owner of each target, and the problems.
+//! The bindings in force, the owner of each target, and the problems of bindings.
 
 mod troubles;
 
@@ -15,7 +15,7 @@ use crate::{
     multimap::Multimap,
 };
 
-/// The pod that has a problem, and the target if the problem is about one.
+/// A pod with a problem, and the affected target if the problem is about one target.
 type Subject = (ObjectKey, Option<Target>);
 
 #[derive(Clone, Debug)]
@@ -26,23 +26,23 @@ pub struct Claim {
     pub(in crate::index) host_network: bool,
 }
 
-/// The pods that claim a target.
+/// The `Claim`s of all pods on a target, and the owner of the target.
 #[derive(Clone, Debug, Default)]
 struct Contest {
     claims: Vec<Claim>,
     owner: Option<Uid>,
-    /// Why the present owner has it, and since when.
+    /// Why the present owner owns the target, and the time at which the pod became the owner.
     since: Option<Because>,
     troubles: Vec<(Trouble, Subject)>,
 }
 
-/// The `Claim`s that ended in this step on targets that others still claim. If the other `Claim`s end in the same step too,
-/// the pod had the target through all of them.
+/// `Claim`s that were removed in this step while other `Claim`s on the same target remained. If the other `Claim`s are
+/// removed in the same step too, the pod had the target through all of these bindings.
 #[derive(Clone, Debug, Default)]
 struct Ended(BTreeMap<(TargetGroupArn, Target), Vec<BindingKey>>);
 
 impl Ended {
-    /// The bindings through which a pod has or had a target. `last`: the binding whose claim has begun or ended.
+    /// The bindings through which a pod has or had a target. `last`: the binding whose claim was added or removed.
     fn through(&mut self, contest: &Contest, id: &(TargetGroupArn, Target), last: &BindingKey) -> Through {
         let claims = contest.claims.iter().filter(|claim| contest.is_owners(claim));
         let mut all: Vec<BindingKey> = claims.map(|claim| claim.binding.clone()).collect();
@@ -59,18 +59,18 @@ impl Ended {
     }
 }
 
-/// See the module docs. Read-only from outside.
+/// The bindings in force, with their owners and problems. The fields are read-only outside this module.
 #[derive(Clone, Debug, Default)]
 pub struct InForce {
     by_namespace: BTreeMap<Arc<str>, Bindings>,
-    /// When the bindings of each namespace last changed.
+    /// The time of the last change of the bindings of each namespace.
     changed: BTreeMap<Arc<str>, Moment>,
     by_group: Multimap<TargetGroupArn, BindingKey>,
     contests: BTreeMap<(TargetGroupArn, Target), Contest>,
     targets: BTreeMap<BindingKey, BTreeMap<Target, ObjectKey>>,
     troubles: BTreeMap<Trouble, Troubled>,
     ended: Ended,
-    /// The collected changes of this step, in this module and of the pods.
+    /// The changes of this step, in this module and in the pods.
     pub(super) changes: Changes,
 }
 
@@ -79,12 +79,12 @@ impl InForce {
         self.by_namespace.values().flat_map(BTreeMap::values)
     }
 
-    /// The binding with this key.
+    /// Returns the binding with this key.
     pub fn get(&self, key: &BindingKey) -> Option<&Binding> {
         self.by_namespace.get(&key.origin.key().namespace)?.get(key)
     }
 
-    /// When the bindings of a namespace last changed, if it has any.
+    /// The time of the last change of the bindings of a namespace. `None`: the bindings never changed.
     pub fn changed_at(&self, namespace: &str) -> Option<Moment> {
         self.of(namespace).next().and(self.changed.get(namespace).copied())
     }
@@ -99,7 +99,7 @@ impl InForce {
         self.by_group.of(group).filter_map(|key| self.get(key))
     }
 
-    /// The bindings that this object makes.
+    /// The bindings that this Service or TargetBinding creates.
     pub fn by<'a>(&'a self, origin: &'a Origin) -> impl Iterator<Item = &'a Binding> {
         self.of(&origin.key().namespace).filter(move |binding| binding.key.origin == *origin)
     }
@@ -109,7 +109,7 @@ impl InForce {
         self.of(namespace).filter(|binding| binding.selector.selects(labels))
     }
 
-    /// The targets that `binding` claims, each with its pod.
+    /// The targets that pods claim through `binding`, each with its pod.
     pub fn targets_of(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey)> {
         self.targets.get(binding).into_iter().flatten()
     }
@@ -120,7 +120,7 @@ impl InForce {
         contest.prevailing().map(|claim| &claim.owner.pod)
     }
 
-    /// The owner of each target that has one.
+    /// The owner of each target that has an owner.
     pub fn ownerships(&self) -> impl Iterator<Item = Ownership> {
         self.contests.iter().filter_map(|((_, target), contest)| {
             let (claim, Because { cause, seen }) = (contest.prevailing()?, contest.since?);
@@ -133,7 +133,7 @@ impl InForce {
         })
     }
 
-    /// Begins a step: forgets the `Claim`s that ended in earlier steps.
+    /// Starts a step: clears the list of `Claim`s that were removed in earlier steps.
     pub(super) fn forget_ended(&mut self) {
         self.ended.0.clear();
     }
@@ -147,7 +147,7 @@ impl InForce {
         self.decide(&binding, target, its, because);
     }
 
-    /// Ends the `Claim` of a pod on a target through `binding`.
+    /// Removes the `Claim` of a pod on a target through `binding`.
     pub(super) fn release(&mut self, uid: &Uid, binding: &BindingKey, target: Target, because: Because) {
         let mut its = false;
         if let Some(contest) = self.contests.get_mut(&(binding.group.clone(), target)) {
@@ -157,12 +157,12 @@ impl InForce {
         self.decide(binding, target, its, because);
     }
 
-    /// The pods that claim a target.
+    /// The `Claim`s of all pods on a target.
     pub(super) fn claims_on(&self, group: &TargetGroupArn, target: Target) -> &[Claim] {
         self.contests.get(&(group.clone(), target)).map_or(&[], |contest| &contest.claims)
     }
 
-    /// Ends a binding and all `Claim`s through it.
+    /// Removes a binding without `Claim`s.
     pub(super) fn end_binding(&mut self, key: &BindingKey, seen: Moment) {
         self.changed.insert(key.origin.key().namespace.clone(), seen);
         if let Some(here) = self.by_namespace.get_mut(&key.origin.key().namespace) {
@@ -174,7 +174,7 @@ impl InForce {
         self.changes.bindings.insert(key.clone());
     }
 
-    /// Adds or changes a binding. Returns `false` if it is unchanged.
+    /// Adds or changes a binding. Returns `false` if the binding is unchanged.
     pub(super) fn begin_binding(&mut self, binding: &Binding, seen: Moment) -> bool {
         let key = &binding.key;
         let here = self.by_namespace.entry(key.origin.key().namespace.clone()).or_default();
@@ -188,14 +188,14 @@ impl InForce {
         true
     }
 
-    /// Decides again which pod owns `target`. Reports a change of the owner or of its bindings. `its`: whether a `Claim`
-    /// of the owner has begun or ended.
+    /// Decides again which pod owns `target`. Records a change of the owner or of its bindings. `its`: whether a
+    /// `Claim` of the owner was added or removed.
     fn decide(&mut self, binding: &BindingKey, target: Target, its: bool, because: Because) {
         self.changes.bindings.insert(binding.clone());
         let id = (binding.group.clone(), target);
         let Some(contest) = self.contests.get_mut(&id) else { return };
         let here = contest.claims.iter().filter(|claim| claim.binding == *binding);
-        // If several pods of one binding claim it, report the one that got the address last.
+        // If several pods of one binding claim the target, report the pod that got the address last.
         if let Some(claim) = here.max_by_key(|claim| claim.order) {
             let pod = claim.owner.pod.clone();
             self.targets.entry(binding.clone()).or_default().insert(target, pod);
@@ -227,7 +227,7 @@ impl InForce {
 }
 
 impl Contest {
-    /// Whether all pods that claim it share the address legitimately, as pods of the host network.
+    /// Whether all pods with a `Claim` share the address legitimately, because they use the host network.
     fn is_honest(&self) -> bool {
         self.claims.iter().all(|claim| claim.host_network)
     }

@@ -1,11 +1,11 @@
-//! Problems of bindings and their pods, while they last.
+//! Current problems of bindings and their pods.
 
 use std::collections::BTreeSet;
 
 use super::{Contest, InForce, Subject};
 use crate::model::{BindingKey, Cause, ObjectKey, Target, Trouble, TroubleKind};
 
-/// All that have a problem, and one example. The example does not change while the problem lasts.
+/// All pods with the same problem, and one example. The example does not change while the problem lasts.
 #[derive(Clone, Debug)]
 pub struct Troubled {
     example: String,
@@ -13,7 +13,7 @@ pub struct Troubled {
 }
 
 impl InForce {
-    /// The problems of a binding, each with an example: a pod or target that has it.
+    /// The problems of a binding, each with the name of an affected pod or target as an example.
     pub fn troubles_of<'a>(
         &'a self,
         binding: &'a BindingKey,
@@ -22,7 +22,7 @@ impl InForce {
         own.map(|(trouble, troubled)| (trouble, &*troubled.example))
     }
 
-    /// All present problems.
+    /// All current problems.
     pub fn troubles(&self) -> impl Iterator<Item = &Trouble> {
         self.troubles.keys()
     }
@@ -51,7 +51,8 @@ impl InForce {
         }
     }
 
-    /// Ends the problems of this kind that a pod has. Problems at a target end with the `Claim` instead.
+    /// Ends the problems of this kind that a pod has. Problems of a target end when the `Claim` on the target is
+    /// removed.
     pub fn end_of(&mut self, pod: &ObjectKey, kind: impl Fn(&TroubleKind) -> bool) {
         let subject = (pod.clone(), None);
         let has = |(trouble, troubled): &(&Trouble, &Troubled)| {
@@ -64,7 +65,8 @@ impl InForce {
         }
     }
 
-    /// Records that a pod cannot be a target of a binding, with the verdict's reason, or that it can again.
+    /// Records that a pod cannot be a target of a binding, with the reason from the verdict. `None`: the problem has
+    /// ended.
     pub fn note_unfit(&mut self, pod: &ObjectKey, binding: &BindingKey, says: Option<Cause>) {
         for cause in [Cause::NoSuchPort, Cause::WrongIpFamily] {
             let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::Unfit(cause) };
@@ -77,7 +79,7 @@ impl InForce {
         }
     }
 
-    /// Records that this pod, which claims these targets, was missing in a list that is not confirmed yet.
+    /// Records that a list did not contain this pod, and that no second list has confirmed the pod's deletion.
     pub fn note_doubt(&mut self, pod: &ObjectKey, claims: &[(BindingKey, Target)]) {
         for (binding, _) in claims {
             let trouble = Trouble { binding: binding.clone(), kind: TroubleKind::ListDoubted };
@@ -97,7 +99,7 @@ impl InForce {
 }
 
 impl Contest {
-    /// The problems of these claims on `target`, which depend on the `Claim` that prevails.
+    /// The problems of all `Claim`s on `target`. The problems depend on which `Claim` makes its pod the owner.
     pub fn troubles(&self, target: Target) -> Vec<(Trouble, Subject)> {
         let Some(owner) = self.prevailing() else { return Vec::new() };
         let mut troubles = Vec::new();

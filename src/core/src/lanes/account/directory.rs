@@ -1,10 +1,11 @@
-//! What AWS knows about the target groups that users named. Headgate looks each up once, and repeats the look-up while
-//! the group does not exist. Each replica also reads once how many healthy targets a group requires, and the leader
-//! reads that again from time to time.
+//! The known target groups that users refer to. Headgate looks up each target group once, and repeats the look-up while
+//! the group does not exist. Each replica also reads once how many healthy targets a group requires. The leader reads
+//! this number again every hour.
 //!
-//! **Fairness.** A namespace may name any number of target groups that do not exist. The namespace whose last look-up
-//! is oldest is therefore served first, beginning with its name that waits longest. If many wait, a call contains
-//! several names of one namespace only, because AWS answers for none of them if one does not exist.
+//! **Fairness.** A namespace may refer to any number of target groups that do not exist. The next look-up therefore
+//! belongs to the namespace whose last look-up is oldest, and to its target group that has waited longest. If many
+//! look-ups are due, one call contains several target groups of one namespace. A call never mixes namespaces, because
+//! AWS rejects the whole call if one group does not exist.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,18 +22,19 @@ use crate::{
 };
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
-/// The longest wait after a temporary failure.
+/// The maximum delay after a temporary failure.
 const LAST_RETRY: Duration = Duration::from_secs(15);
-/// The longest wait for a target group that does not exist. The waits double, so each wait is about equal to the age of
-/// the error.
+/// The maximum delay between look-ups of a target group that does not exist. The delay doubles each time, so each delay
+/// is about equal to the age of the error.
 const LAST_RETRY_OF_MISSING: Duration = Duration::from_mins(5);
-/// The attributes of a target group are read again this often, because somebody may change them. Attributes that
-/// Headgate may not read are requested as often.
+/// The interval at which Headgate reads the attributes of a target group again, because users may change the
+/// attributes. The same interval applies after a permanent failure.
 const ATTRIBUTES_PERIOD: Duration = Duration::from_hours(1);
-/// The maximum of `DescribeTargetGroups` (ELBv2 API reference: `Names`, `TargetGroupArns`: 20 items).
+/// The maximum number of target groups in a `DescribeTargetGroups` call (ELBv2 API reference: `Names`,
+/// `TargetGroupArns`: 20 items).
 const IN_A_CALL: usize = 20;
 
-/// The namespaces that name a target group.
+/// The namespaces that refer to a target group.
 pub type Namers = BTreeSet<Arc<str>>;
 
 #[derive(Clone, Debug)]
@@ -40,19 +42,19 @@ struct Entry {
     state: Resolution,
     namers: Namers,
     in_flight: bool,
-    /// Whether this name must be looked up alone, because AWS answered a call for several names that one of them does
-    /// not exist.
+    /// Whether Headgate must look up this group alone. AWS rejected a call for several groups because one of the groups
+    /// does not exist.
     alone: bool,
     retry: Backoff,
     missing: Backoff,
     attributes: Attributes,
 }
 
-/// The progress of reading a group's attributes.
+/// The progress of reading the attributes of a target group.
 #[derive(Clone, Debug)]
 struct Attributes {
     in_flight: bool,
-    /// When they were read, or failed to be read for a permanent reason.
+    /// The time at which the attributes were read, or at which the request failed permanently.
     read: Option<Moment>,
     retry: Backoff,
 }
@@ -62,26 +64,25 @@ struct Attributes {
 enum Kind {
     /// References without an answer yet.
     Unknown,
-    /// References that AWS did not find.
+    /// References to target groups that AWS did not find.
     Missing,
-    /// Attributes that were never read.
     Attributes,
-    /// Attributes that may have changed.
+    /// Attributes that may have changed since Headgate read them.
     Changes,
 }
 
 impl Kind {
     const ALL: [Self; 4] = [Self::Unknown, Self::Missing, Self::Attributes, Self::Changes];
 
-    /// Whether a standby sends look-ups of this kind. It does not ask again for groups that AWS did not find, nor for
-    /// attributes that rarely change.
+    /// Whether a standby sends look-ups of this kind. A standby does not repeat look-ups of missing groups, and does
+    /// not read attributes again.
     const fn is_of_a_standby(self) -> bool {
         matches!(self, Self::Unknown | Self::Attributes)
     }
 }
 
 impl Entry {
-    /// When its next look-up is due. `None`: no look-up is needed.
+    /// The kind and time of the next look-up. `None`: no look-up is needed.
     fn due(&self) -> Option<(Kind, Moment)> {
         let due = self.retry.until().max(self.missing.until());
         match &self.state {
@@ -98,8 +99,8 @@ impl Entry {
         }
     }
 
-    /// Stores attributes, and returns whether they are new. If they cannot be read for a permanent reason, the known
-    /// ones remain, or AWS's default applies.
+    /// Stores attributes, and returns whether the attributes are new. After a permanent failure, the known attributes
+    /// remain, or the default of AWS applies.
     fn learn_attributes(
         &mut self,
         group: &TargetGroupArn,
@@ -132,22 +133,22 @@ impl Entry {
     }
 }
 
-/// The number of target groups that are remembered without a reference, so that a Service that is deleted and created
-/// again finds its group at once.
+/// The number of entries above which the directory drops entries without a reference. Below this number, a Service that
+/// is deleted and created again finds its target group immediately.
 const REMEMBERED: usize = 1024;
 
-/// See the module docs.
+/// The known target groups of one account and region. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Directory {
     region: Box<str>,
-    /// Whether this replica led at the last call.
+    /// Whether this replica was the leader at the last call.
     leads: bool,
     entries: BTreeMap<GroupRef, Entry>,
-    /// The references that no object names any more.
+    /// The references that no object uses any more.
     unnamed: BTreeSet<GroupRef>,
-    /// The due look-ups of each [`Kind`].
+    /// The next look-ups of each [`Kind`], by their due times.
     due: [BTreeSet<(Moment, GroupRef)>; 4],
-    /// The sequence number of the last look-up of each namespace that has pending look-ups.
+    /// The sequence number of the last look-up of each namespace with pending look-ups.
     served: BTreeMap<Arc<str>, u64>,
     look_ups: u64,
     seed: u64,
@@ -167,12 +168,12 @@ impl Directory {
         }
     }
 
-    /// The target group, if it is in another region.
+    /// Returns the target group if it is in another region.
     fn elsewhere<'a>(&self, reference: &'a GroupRef) -> Option<&'a TargetGroupArn> {
         reference.arn().filter(|arn| arn.region() != &*self.region)
     }
 
-    /// What is known about `reference`.
+    /// Returns the result of the look-up of `reference`.
     pub fn resolve(&self, reference: &GroupRef) -> Resolution {
         if let Some(arn) = self.elsewhere(reference) {
             let said = format!(
@@ -186,8 +187,8 @@ impl Directory {
         self.entries.get(reference).map_or(Resolution::Pending, |entry| entry.state.clone())
     }
 
-    /// Adds the references that these namespaces name. Drops references without a namespace that have no group, or that
-    /// are too many.
+    /// Adds the references that these namespaces use. Removes references without a namespace if their group was not
+    /// found, or if the directory has too many entries.
     pub fn refer<'a>(&mut self, renamed: impl Iterator<Item = (&'a GroupRef, &'a Namers)>) {
         let many = self.entries.len() > REMEMBERED;
         for (reference, namers) in renamed {
@@ -233,13 +234,13 @@ impl Directory {
         }
     }
 
-    /// When the next look-up is due.
+    /// The time at which the next look-up is due.
     pub fn next_due(&self, is_standby: bool) -> Option<Moment> {
         let kinds = Kind::ALL.into_iter().filter(|kind| !is_standby || kind.is_of_a_standby());
         kinds.filter_map(|kind| Some(self.due[kind as usize].first()?.0)).min()
     }
 
-    /// Changes what is known about `reference`, and when it is looked up next.
+    /// Changes the entry of `reference`, and updates the time of its next look-up.
     fn change<T>(&mut self, reference: &GroupRef, change: impl FnOnce(&mut Entry) -> T) -> Option<T> {
         let entry = self.entries.get_mut(reference)?;
         if let Some((kind, due)) = entry.due() {
@@ -252,7 +253,7 @@ impl Directory {
         Some(changed)
     }
 
-    /// Begins a due look-up, if there is one.
+    /// Starts a look-up that is due, if any.
     pub fn start(&mut self, is_standby: bool, now: Moment) -> Option<Call> {
         let references = self.find(is_standby, now);
         if references.is_empty() {
@@ -261,7 +262,7 @@ impl Directory {
         Some(Call::FindGroups { references })
     }
 
-    /// Begins to read the attributes of a group.
+    /// Starts to read the attributes of a group.
     fn read_attributes(&mut self, is_standby: bool, now: Moment) -> Option<TargetGroupArn> {
         let [_, _, first, changes] = &self.due;
         let changes = (!is_standby).then(|| changes.first()).flatten();
@@ -272,15 +273,14 @@ impl Directory {
         })?
     }
 
-    /// Records that the attributes of a group were read, or that this failed. Returns the references with new
-    /// knowledge.
+    /// Records the attributes of a group, or the failure to read them. Returns the references whose entries changed.
     pub fn attributes_read(
         &mut self,
         group: &TargetGroupArn,
         result: &Result<LeastHealthy, Failure>,
         now: Moment,
     ) -> Vec<GroupRef> {
-        // IAM permissions for this call do not depend on the target group: a denial applies to all groups.
+        // The IAM permission for this call does not depend on the target group, so a denial applies to all groups.
         let is_denied = result.as_ref().is_err_and(|failure| failure.class == FailureClass::Denied);
         let all = self.entries.iter().filter(|(_, entry)| is_denied || entry.is_found_as(group));
         let all: Vec<GroupRef> = all.map(|(reference, _)| reference.clone()).collect();
@@ -290,7 +290,8 @@ impl Directory {
         learnt.collect()
     }
 
-    /// Begins to look up one target group, or several of one namespace. Empty if there is nothing to look up.
+    /// Starts the look-up of one target group, or of several target groups of one namespace. The result is empty if no
+    /// look-up is due.
     fn find(&mut self, is_standby: bool, now: Moment) -> Vec<GroupRef> {
         let [unknown, missing, ..] = &self.due;
         let missing = if is_standby { None } else { Some(missing) };
@@ -299,8 +300,8 @@ impl Directory {
         let namers = |reference| self.entries.get(reference).into_iter().flat_map(|entry| &entry.namers);
         let last = |namespace: &Arc<str>| self.served.get(namespace).copied().unwrap_or_default();
         let all = due().flat_map(|reference| namers(reference).map(move |namespace| (namespace, reference)));
-        // If several are equal, `min_by_key` takes the first: a namespace without any request yet, then the one that
-        // waits longest.
+        // If several namespaces are equal, `min_by_key` returns the first namespace. A namespace without a previous
+        // look-up is first, and then the namespace that has waited longest.
         let Some((namespace, first)) = all.min_by_key(|(namespace, _)| last(namespace)) else {
             return Vec::new();
         };
@@ -312,8 +313,8 @@ impl Directory {
                 && known(first).is_some()
                 && other.arn().is_some() == first.arn().is_some()
         };
-        // If there are few, request them one by one, which costs nothing. Each answer is then independent of the
-        // others.
+        // If few look-ups are due, send one call for each look-up. Each result is then independent of the other
+        // look-ups.
         let along = if due().nth(IN_A_CALL).is_some() { IN_A_CALL - 1 } else { 0 };
         let others = due().filter(goes_along).take(along).cloned();
         let (namespace, all): (_, Vec<GroupRef>) =
@@ -330,14 +331,14 @@ impl Directory {
         all
     }
 
-    /// Records that the look-up of `references` has ended. Returns those with new knowledge.
+    /// Records the result of the look-up of `references`. Returns the references whose entries changed.
     pub fn answered(
         &mut self,
         references: &[GroupRef],
         result: &Result<Vec<TargetGroupFacts>, Failure>,
         now: Moment,
     ) -> Vec<GroupRef> {
-        // AWS does not name the missing one.
+        // AWS does not name the missing target group.
         let one_of_several = references.len() > 1
             && result
                 .as_ref()
@@ -363,7 +364,7 @@ impl Directory {
         changed.cloned().collect()
     }
 
-    /// Stores the result of a look-up. Returns whether it is new.
+    /// Stores the result of a look-up. Returns whether the result is new.
     fn learn(
         &mut self,
         reference: &GroupRef,
@@ -389,7 +390,7 @@ impl Directory {
                     }
                     match sentence(reference, &region, account.as_deref(), &failure) {
                         Some((reason, said)) => Resolution::Failed(reason, said.into()),
-                        // Nothing new: keep the earlier knowledge.
+                        // The failure contains no new information, so keep the earlier result.
                         None => entry.state.clone(),
                     }
                 }
@@ -401,7 +402,7 @@ impl Directory {
         changed.unwrap_or(false)
     }
 
-    /// The account that AWS uses for this program, if a target group was found there.
+    /// The account of the target groups that were found. `None`: no target group was found yet.
     fn account(&self) -> Option<Box<str>> {
         self.entries.values().find_map(|entry| match &entry.state {
             Resolution::Found(facts) => Some(facts.arn.account().into()),
@@ -409,8 +410,8 @@ impl Directory {
         })
     }
 
-    /// Records whether this replica leads. At the start of a term, Headgate looks up again at once what AWS did not
-    /// find before, because it may exist now.
+    /// Records whether this replica is the leader. At the start of a term, the leader immediately looks up all missing
+    /// groups again, because a user may have created a missing group.
     pub fn lead(&mut self, leads: bool) {
         if std::mem::replace(&mut self.leads, leads) || !leads {
             return;
@@ -425,7 +426,7 @@ impl Directory {
         }
     }
 
-    /// Records that AWS reports this target group as missing, and looks its references up again.
+    /// Records that AWS reports this target group as missing, and schedules a new look-up.
     pub fn gone(&mut self, group: &TargetGroupArn) {
         let gone = self.entries.iter().filter(|(_, entry)| entry.is_found_as(group));
         let gone = gone.map(|(reference, _)| reference.clone());
@@ -612,7 +613,7 @@ mod tests {
         assert_eq!(directory.attributes_read(&arn("blue"), &Ok(many), later), std::slice::from_ref(&blue));
         assert_eq!((least(&directory), directory.next_due(true)), (Some(many), None));
 
-        // If it can no longer be read, keep the last value.
+        // If Headgate can no longer read the attributes, the last value remains.
         let later = later + ATTRIBUTES_PERIOD;
         assert_eq!(
             (directory.next_due(false), directory.start(false, later)),

@@ -1,16 +1,16 @@
-//! The AWS accounts: what Headgate knows about their target groups by name, and how many calls it may send.
+//! The AWS accounts: the known target groups of each account, and the calls that Headgate may send to each account.
 //!
-//! * **Owns**, for each account, region and role: the directory of names (`directory.rs`), the token buckets, and since
-//!   when calls wait.
-//! * **Flow.** Due calls and look-ups are sent when their account allows it, and return with their answers
-//!   ([`Accounts::answered`]).
-//! * **Guarantees**: equal names mean the same target group only within one account and region. Throttling and bursts
-//!   in one account slow down no other account.
-//! * **Assumes** that each sent call is answered or given up, and its ticket is returned.
-//! * **Caveats**: a name is looked up in the first account, which is that of the program's own credentials. An ARN
-//!   belongs to the account that [`Settings`](crate::Settings) list for it, or else to the first account. The first
-//!   account rejects another region with an explanation. The program lists no further accounts. The number of groups in
-//!   all accounts determines how often each group is read.
+//! * **Owns**, for each account, region and role: the directory of target groups (`directory.rs`), the token buckets,
+//!   and the wait of each call.
+//! * **Flow.** The engine sends due calls and look-ups when their account has tokens. [`Accounts::answered`] receives
+//!   the answers.
+//! * **Guarantees**: equal names refer to the same target group only within one account and region. Throttling and
+//!   bursts in one account do not delay calls to other accounts.
+//! * **Assumes** that each sent call is answered or times out, and that the caller then returns its ticket.
+//! * **Caveats**: Headgate looks up a name in the first account, which is the account of its own credentials. An ARN
+//!   belongs to the account that [`Settings`](crate::Settings) list for the ARN, or else to the first account. The
+//!   first account rejects an ARN of another region with an explanation. The total number of groups in all accounts
+//!   determines how often Headgate reads the health of each group.
 
 mod directory;
 
@@ -28,11 +28,11 @@ use crate::{
     targets::groups::{Calls, Groups},
 };
 
-/// The ticket of a call that is sent now, and how long the call waited. Look-ups hardly ever wait.
+/// The ticket of a call that is sent now, and how long the call has waited. The wait of look-ups is not measured.
 pub type Turn = (Ticket, Option<Duration>);
 
 /// The index of a target group's account. The first account is used for groups without a matching key, and for groups
-/// that are named by their name.
+/// that are referenced by name.
 fn place(keys: &[AccountKey], group: Option<&TargetGroupArn>) -> usize {
     let is_of = |key: &AccountKey| {
         group.is_some_and(|group| group.account() == &*key.id && group.region() == &*key.region)
@@ -60,17 +60,17 @@ impl Throttled {
     }
 }
 
-/// For each target group, since when due calls of a kind wait for a token or for their place in a burst.
+/// For each target group, the time at which its due calls of one kind began to wait for a token.
 #[derive(Clone, Debug, Default)]
 struct Waiting(BTreeMap<TargetGroupArn, Moment>);
 
 impl Waiting {
-    /// Records that a call about this group is sent now. Returns how long it has waited.
+    /// Records that a call about this group is sent now. Returns how long the call has waited.
     fn goes(&mut self, group: &TargetGroupArn, now: Moment) -> Duration {
         self.0.remove(group).map_or(Duration::ZERO, |since| now.since(since))
     }
 
-    /// Records that calls about exactly these groups are due and must wait.
+    /// Records the groups whose due calls must wait, and removes all other groups.
     fn stay<'a>(&mut self, groups: impl Iterator<Item = &'a TargetGroupArn>, now: Moment) {
         let before = std::mem::take(&mut self.0);
         let since = |group: &TargetGroupArn| before.get(group).copied().unwrap_or(now);
@@ -78,7 +78,6 @@ impl Waiting {
     }
 }
 
-/// One account.
 #[derive(Clone, Debug)]
 struct Account {
     directory: Directory,
@@ -86,17 +85,17 @@ struct Account {
     waiting: BTreeMap<Lane, Waiting>,
 }
 
-/// See the module docs.
+/// All accounts. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     keys: Arc<[AccountKey]>,
-    /// The first account, then one for each key.
+    /// The first account, followed by one account for each key.
     all: Vec<Account>,
 }
 
 impl Accounts {
-    /// The first account in this region, and the accounts of the keys in `further`. Nothing is known yet, and all
-    /// buckets are full. `seed` is for jitter.
+    /// Creates the first account in this region, and one account for each key in `further`. The directories are empty
+    /// and all buckets are full. `seed`: the seed of the jitter.
     pub fn new(region: &str, further: &[AccountKey], limits: Limits, seed: u64) -> Self {
         let regions = [region].into_iter().chain(further.iter().map(|key| &*key.region));
         let account = |region| Account {
@@ -107,17 +106,17 @@ impl Accounts {
         Self { keys: further.into(), all: regions.map(account).collect() }
     }
 
-    /// The account that a call about this group is sent to.
+    /// The index of the account for calls about this group.
     fn sent_to(&self, group: Option<&TargetGroupArn>) -> usize {
         place(&self.keys, group)
     }
 
-    /// What is known about the target group that `reference` names.
+    /// Returns the result of the look-up of `reference`.
     pub fn resolve(&self, reference: &GroupRef) -> Resolution {
         self.all[place(&self.keys, reference.arn())].directory.resolve(reference)
     }
 
-    /// Updates which namespaces name these target groups.
+    /// Updates the namespaces that refer to these target groups.
     pub fn refer(&mut self, renamed: &BTreeMap<GroupRef, Namers>) {
         for (at, account) in self.all.iter_mut().enumerate() {
             let here = |named: &GroupRef| place(&self.keys, named.arn()) == at;
@@ -125,14 +124,14 @@ impl Accounts {
         }
     }
 
-    /// Records that a target of this group must be removed.
+    /// Records that a target of this group must be deregistered.
     pub fn removal_caused(&mut self, group: &TargetGroupArn, now: Moment) {
         let at = self.sent_to(Some(group));
         self.all[at].lanes.removal_caused(group, now);
     }
 
-    /// Chooses the call of this kind to send now; its group determines the targets. If none may be sent, the due calls
-    /// wait.
+    /// Chooses the next call of this kind, if a call may be sent now. If no call may be sent, records that the due
+    /// calls wait.
     pub fn goes(
         &mut self,
         lane: Lane,
@@ -147,7 +146,8 @@ impl Accounts {
                 Lane::Retry => &[Lane::Removal, Lane::Addition],
             };
             let may_go = before.iter().all(|lane| self.due(at, *lane, calls).is_empty());
-            // Look-ups belong to no group. A standby need not ask any group, because all its groups are awake.
+            // Look-ups belong to no group. A standby need not wake up any group, because all groups of a standby are
+            // active.
             if lane == Lane::LookUp {
                 return self.all[at].looks_up(is_standby, now);
             }
@@ -160,8 +160,7 @@ impl Accounts {
         calls.due(lane).filter(|due| self.sent_to(Some(due.group)) == at).collect()
     }
 
-    /// Records that a call was answered or given up. Returns the target groups about which a look-up found something
-    /// new.
+    /// Records the answer or timeout of a call. Returns the references whose look-up returned a new result.
     pub fn answered(
         &mut self,
         call: &Call,
@@ -192,7 +191,7 @@ impl Accounts {
         }
     }
 
-    /// When a look-up or one of the due `calls` may be sent, or when throttling will have changed.
+    /// The earliest time at which a look-up or one of the due `calls` may be sent, or at which throttling ends.
     pub fn next(&mut self, calls: Option<Calls<'_>>, is_standby: bool, now: Moment) -> Option<Moment> {
         let next = (0..self.all.len()).filter_map(|at| {
             let removals = calls.map(|calls| self.due(at, Lane::Removal, calls)).unwrap_or_default();
@@ -218,7 +217,7 @@ impl Accounts {
         &self.all[self.sent_to(Some(group))].lanes
     }
 
-    /// The kinds of calls that AWS throttles, until their rate has recovered.
+    /// The kinds of calls that AWS throttles. A kind remains in the result until its rate has recovered.
     pub fn throttled(&mut self, now: Moment) -> Throttled {
         let calls = self.all.iter_mut().map(|account| account.lanes.throttled(now)).collect();
         Throttled { keys: self.keys.clone(), calls }

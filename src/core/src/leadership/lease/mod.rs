@@ -1,28 +1,31 @@
-//! Which replica leads: the algorithm of client-go's leader election, as a state machine without a clock or a network.
+//! The leader election algorithm of client-go, as a state machine without a clock and without I/O.
 //!
-//! One Lease object names the holder. The holder renews it every retry period, and the others read it at the same rate.
-//! They take it when it was released, or when it has not *changed* for its duration. Each replica measures that with
-//! its own monotonic clock, from the moment when it saw the last change.
+//! One Lease object names the holder. The holder renews the Lease every retry period, and all other replicas read the
+//! Lease at the same rate. A replica takes the Lease if the holder has released it, or if the Lease has not *changed*
+//! for its duration. Each replica measures the duration with its own monotonic clock, from the moment when the replica
+//! saw the last change.
 //!
-//! Times in the Lease come from other nodes' clocks, and replicas only compare them. Each write names the version that
-//! it replaces, so if two replicas take the Lease at once, one fails.
+//! The clocks of other nodes set the times in the Lease, so replicas only check whether these times have changed. Each
+//! write names the version that it replaces. If two replicas try to take the Lease at the same time, one of the two
+//! writes fails.
 //!
-//! The machine owns what it has seen of the Lease, and until when this replica may act ([`Lease::term`]). It sends
-//! one request at a time. It assumes nothing about a request without an answer: it reads again. If no renewal
-//! succeeds, the term ends [`Timing::renew_deadline`] after the last successful renewal was *sent*. That is before
-//! any other replica can take over, and only a renewal extends it.
+//! The machine owns the last seen state of the Lease, and the time until which this replica may act ([`Lease::term`]).
+//! The machine sends one request at a time. If a request gets no answer, the machine reads the Lease again. If no
+//! renewal succeeds, the term ends [`Timing::renew_deadline`] after the last successful renewal was *sent*. The term
+//! ends before any other replica can take over, and only a renewal extends the term.
 //!
-//! No replica waits for a holder that has provably terminated (`proof`): such a holder renews and begins nothing any
-//! more. The requests that it had sent may still arrive at the API server and at AWS. The new leader looks at the
-//! ledgers again when none of them can ([`Term`](super::Term)). People who may write the status of Headgate's own pods
-//! can forge that proof. Two replicas then lead until the living holder reads the Lease.
+//! A replica need not wait for a holder that has provably terminated (`proof`), because a terminated process sends no
+//! further requests. Earlier requests of the terminated holder may still arrive at the API server and at AWS. The new
+//! leader reads the ledgers again when these requests can no longer take effect ([`Term`](super::Term)). Anyone who may
+//! write the status of Headgate's pods can forge such a proof. Two replicas then act as the leader until the real
+//! holder reads the Lease.
 //!
-//! A holder that cannot lead releases the Lease and is in backoff (`rest`, [`Ability`](super::ability::Ability)). It
-//! takes the Lease again when the backoff is over, or when no other replica has taken it for the duration of the
-//! Lease.
+//! A holder that cannot lead releases the Lease and is in backoff (`rest`, [`Ability`](super::ability::Ability)). After
+//! its backoff, the replica can take the Lease again. If no other replica takes the released Lease within the lease
+//! duration, the replica can take the Lease earlier.
 //!
-//! Unlike client-go, the machine also waits when somebody deletes the Lease, because the holder may still act. It
-//! cannot know about a Lease that was created and deleted while no replica read it. Do not delete the Lease.
+//! Unlike client-go, the machine also waits if somebody deletes the Lease, because the holder may still act. The
+//! machine cannot detect a Lease that was created and deleted between two reads. Do not delete the Lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -39,7 +42,7 @@ pub use proof::pod_of;
 #[cfg(test)]
 mod tests;
 
-/// How long a Lease lasts, and how often replicas access it.
+/// The duration of a Lease, and the intervals of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     duration: Duration,
@@ -50,32 +53,32 @@ pub struct Timing {
 /// Why a timing is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TimingError {
-    /// The Lease stores whole seconds.
+    /// The lease duration must consist of whole seconds, because the Lease stores whole seconds.
     #[error("the lease duration is {0:?}; set whole seconds, at least 1s")]
     NotWholeSeconds(Duration),
-    /// The holder would still act while others may take over.
+    /// The renew deadline is too long: the holder would still act when another replica can take over.
     #[error("the renew deadline is {deadline:?}; set less than the lease duration, {duration:?}")]
     DeadlineTooLong {
-        /// The deadline.
+        /// The renew deadline.
         deadline: Duration,
-        /// The duration.
+        /// The lease duration.
         duration: Duration,
     },
-    /// One lost request would end the term.
+    /// The retry period is too long: one lost request would end the term.
     #[error(
         "the retry period is {retry:?}; set at most half of the renew deadline, {deadline:?}, so that one lost \
          request does not end the leadership, and at least 10ms"
     )]
     RetryTooLong {
-        /// The period.
+        /// The retry period.
         retry: Duration,
-        /// The deadline.
+        /// The renew deadline.
         deadline: Duration,
     },
 }
 
 impl Default for Timing {
-    /// The defaults of client-go: 15 s, 10 s, 2 s.
+    /// The defaults of client-go: 15 s, 10 s and 2 s.
     fn default() -> Self {
         Self {
             duration: Duration::from_secs(15),
@@ -86,7 +89,7 @@ impl Default for Timing {
 }
 
 impl Timing {
-    /// Makes a timing, if it is valid.
+    /// Creates a timing if the values are valid.
     pub fn new(
         duration: Duration,
         renew_deadline: Duration,
@@ -104,77 +107,77 @@ impl Timing {
         Ok(Self { duration, renew_deadline, retry_period })
     }
 
-    /// A Lease that has not changed for this long is free.
+    /// The time after which another replica may take a Lease that has not changed.
     pub const fn duration(&self) -> Duration {
         self.duration
     }
 
-    /// The holder stops this long after it sent the last renewal that succeeded.
+    /// The time after which the holder stops, measured from the sending of its last successful renewal.
     pub const fn renew_deadline(&self) -> Duration {
         self.renew_deadline
     }
 
-    /// How often the holder renews and the others look.
+    /// The interval at which the holder renews the Lease and the other replicas read the Lease.
     pub const fn retry_period(&self) -> Duration {
         self.retry_period
     }
 
-    /// The timeout of one request. Several must fit into the renew deadline.
+    /// The timeout of one request. Several requests must fit into the renew deadline.
     pub fn request_timeout(&self) -> Duration {
         self.renew_deadline / 4
     }
 }
 
-/// A request about the Lease.
+/// A request about the Lease to the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Read the Lease, consistently.
+    /// Reads the Lease with a consistent read.
     Read,
-    /// Create the Lease.
+    /// Creates the Lease.
     Create(Claim),
-    /// Replace this version of the Lease, and no other.
+    /// Replaces one specific version of the Lease.
     Replace {
-        /// The version that must be the current one.
+        /// The version that the write replaces.
         version: Box<str>,
-        /// What to write.
+        /// The new content.
         claim: Claim,
     },
 }
 
-/// How a request failed.
+/// The reason why a request about the Lease failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The Lease has changed since then, does not exist, or exists already. Nothing was written.
+    /// The Lease has changed, does not exist, or already exists. The write was not applied.
     Conflict,
-    /// Anything else; a write may or may not have been applied.
+    /// Another failure. The write may have been applied.
     Other(Box<str>),
 }
 
-/// What was last seen of the Lease.
+/// The last seen state of the Lease.
 #[derive(Clone, Debug)]
 struct Seen {
     stored: Stored,
-    /// When this record was first seen, or the deletion of the Lease.
+    /// The time at which this record, or the deletion of the Lease, was first seen.
     since: Moment,
-    /// Whether the Lease existed at the last look.
+    /// Whether the last read or watch event contained the Lease.
     there: bool,
-    /// Whether the Lease never existed. Then no replica holds it, as far as this one can know.
+    /// Whether this replica has never seen a Lease. A Lease that was never seen has no known holder.
     never: bool,
 }
 
-/// The state machine. See the module.
+/// The state machine. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Lease {
     me: Arc<str>,
     timing: Timing,
     seen: Option<Seen>,
-    /// Whether `seen` is the result of the last request, as far as is known.
+    /// Whether `seen` is still current, as far as this replica knows.
     fresh: bool,
     in_flight: Option<(Request, Moment)>,
-    /// When the next request is due.
+    /// The time at which the next request is due.
     next: Moment,
     conflicts: u32,
-    /// Whether a watch has shown the Lease while a request was in flight.
+    /// Whether a watch reported the Lease while a request was in flight.
     look_again: bool,
     term: Option<LeaseTerm>,
     terms: Terms,
@@ -184,8 +187,8 @@ pub struct Lease {
     stay: Stay,
 }
 
-/// The number of terminated replicas that are remembered. One of them may have written the Lease before it terminated,
-/// and this replica may see that write later.
+/// The maximum number of terminated replicas to keep. A terminated replica may have written the Lease before its
+/// termination, and this replica may see the write later.
 const DEAD: usize = 8;
 
 /// Whether this replica is a candidate.
@@ -211,7 +214,7 @@ struct Terms {
 }
 
 impl Lease {
-    /// A candidate with the name `me`, which no other replica has or ever had.
+    /// Creates a candidate with the name `me`. No other replica may ever have the same name.
     pub fn new(me: impl Into<Arc<str>>, timing: Timing) -> Self {
         Self {
             me: me.into(),
@@ -230,38 +233,40 @@ impl Lease {
         }
     }
 
-    /// The term of this replica, if it leads at `now`: until when it leads if nothing is renewed.
+    /// The term of this replica, if the replica is the leader at `now`. The term contains the time at which it ends
+    /// without a renewal.
     pub fn term(&self, now: Moment) -> Option<LeaseTerm> {
         self.term.filter(|term| now < term.until)
     }
 
-    /// The holder of the Lease, if it is known.
+    /// The holder of the Lease, if the holder is known.
     pub fn holder(&self) -> Option<&str> {
         let seen = self.seen.as_ref().filter(|seen| seen.there)?;
         seen.stored.record.holder.as_deref()
     }
 
-    /// The pod whose containers could prove that the holder has terminated.
+    /// The pod whose containers can prove that the holder has terminated.
     pub fn pod_of_holder(&self) -> Option<&str> {
         self.holder().and_then(proof::pod_of)
     }
 
-    /// Whether the replica in this pod could not lead, has released the Lease, and is in backoff.
+    /// Whether the replica in this pod is in backoff because it could not lead and has released the Lease.
     pub fn rests(&self, pod: &str, now: Moment) -> bool {
         self.rests.has(pod, now)
     }
 
-    /// Whether this replica has released the Lease, or had nothing to release.
+    /// Whether this replica has stopped, and has released the Lease if it was the holder.
     pub fn has_left(&self) -> bool {
         self.stay == Stay::Left
     }
 
-    /// When to call [`request`](Self::request) next. `None` while a request is in flight, or after leaving.
+    /// The time at which the caller must call [`request`](Self::request) next. `None`: a request is in flight, or this
+    /// replica has released the Lease and stopped.
     pub fn due(&self) -> Option<Moment> {
         (self.in_flight.is_none() && self.stay != Stay::Left).then_some(self.next)
     }
 
-    /// The request that is due, if one is. It is in flight from now on.
+    /// Returns the request that is due, if any. The request is in flight until [`answered`](Self::answered) is called.
     pub fn request(&mut self, now: Moment) -> Option<Request> {
         self.lapse(now);
         if self.due().is_none_or(|due| now < due) {
@@ -279,7 +284,8 @@ impl Lease {
         let replace = |claim: Claim| Some(Request::Replace { version: seen.stored.version.clone(), claim });
         if self.gives_back() {
             if seen.there && mine {
-                // Like client-go: the Lease expires in a second, also for programs that do not read the holder.
+                // Write a duration of one second, like client-go does. The Lease then also expires for programs that do
+                // not read the holder.
                 let duration = Duration::from_secs(1);
                 return replace(Claim {
                     holder: None,
@@ -314,19 +320,20 @@ impl Lease {
         }
     }
 
-    /// Whether this replica should release the Lease, if it holds it.
+    /// Whether this replica must release the Lease if it is the holder.
     fn gives_back(&self) -> bool {
         matches!(self.stay, Stay::Leaving { .. }) || self.rests.gives_back()
     }
 
-    /// Whether this replica may take the Lease without waiting. A deleted Lease proves nothing: another replica may
-    /// have held it between our last read and its deletion.
+    /// Whether this replica may take the Lease without waiting. The deletion of the Lease is not enough: another
+    /// replica may have been the holder between the last read and the deletion.
     fn is_mine(&self, seen: &Seen) -> bool {
         let named = seen.stored.record.holder.as_deref() == Some(&*self.me);
         named && (seen.there || self.term.is_some())
     }
 
-    /// When this replica may take the Lease. The last holder may act until then, even if the object does not exist.
+    /// The time at which this replica may take the Lease. Until then, the last holder may act, even if the Lease no
+    /// longer exists.
     fn free_at(&self, seen: &Seen) -> Moment {
         let record = &seen.stored.record;
         let is_dead = |holder: &str| self.dead.iter().any(|dead| **dead == *holder);
@@ -334,11 +341,13 @@ impl Lease {
         let duration = record.duration.unwrap_or(self.timing.duration);
         let free = if free { Moment::START } else { seen.since + duration };
         let Some(rested) = self.rests.until() else { return free };
-        // A leader that could not lead is better than none.
+        // If no other replica takes the Lease, take the Lease again before the backoff ends. A failing leader is better
+        // than no leader.
         rested.max(free).min(seen.since.max(free) + self.timing.duration)
     }
 
-    /// The request in flight has ended. A successful result is the present Lease, or `None` if there is no Lease.
+    /// Handles the result of the request in flight. A successful result is the current Lease, or `None` if no Lease
+    /// exists.
     pub fn answered(&mut self, result: Result<Option<Stored>, Failure>, now: Moment) {
         let Some((request, sent)) = self.in_flight.take() else { return };
         self.lapse(now);
@@ -364,9 +373,10 @@ impl Lease {
             Err(failure) => {
                 self.fresh = false;
                 match failure {
-                    // Another replica was faster. Read at once which one, but never in a tight loop.
+                    // Another replica wrote the Lease first. Read the Lease immediately, but never in a tight loop.
                     Failure::Conflict if self.conflicts == 0 => self.next = now,
-                    // The request may have been applied. Read, and then renew, while there is time.
+                    // The request may have been applied. Read the Lease, so that this replica can still renew the Lease
+                    // before its term ends.
                     Failure::Other(_) if self.term.is_some() || self.gives_back() => {
                         self.next = now + self.timing.retry_period / 4;
                     }
@@ -380,10 +390,11 @@ impl Lease {
         }
     }
 
-    /// A watch shows the Lease. `None`: it was deleted.
+    /// Handles the state of the Lease from a watch. `None`: the Lease was deleted.
     pub fn observed(&mut self, stored: Option<Stored>, now: Moment) {
         self.lapse(now);
-        // This may be older or newer than what a request in flight returns. The answer decides.
+        // The state from the watch may be older or newer than the answer of the request in flight. The answer takes
+        // precedence.
         if self.in_flight.is_some() {
             self.look_again = true;
         } else {
@@ -392,8 +403,8 @@ impl Lease {
         }
     }
 
-    /// A container of Headgate's own has terminated. Returns whether that proves for the first time that the holder has
-    /// terminated. Then its Lease is free.
+    /// Handles the termination of a container in a Headgate pod. Returns whether the termination is the first proof
+    /// that the holder has terminated. The Lease is then free.
     pub fn ended(&mut self, container: &EndedContainer, now: Moment) -> bool {
         self.lapse(now);
         let Some(dead) = proof::of(container).filter(|dead| *dead != &*self.me) else { return false };
@@ -404,7 +415,7 @@ impl Lease {
             self.dead.remove(0);
         }
         self.dead.push(dead.into());
-        // The answer to a request in flight is handled first, and takes this into account.
+        // If a request is in flight, the machine first handles its answer and then uses the proof.
         self.hurry(now);
         self.holder() == Some(dead)
     }
@@ -452,7 +463,7 @@ impl Lease {
             (Some(stored), seen) => *seen = Some(Seen { stored, since: now, there: true, never: false }),
             (None, Some(seen)) if seen.there => {
                 seen.there = false;
-                // The holder may have renewed it a moment before it was deleted.
+                // The holder may have renewed the Lease just before the deletion.
                 seen.since = now;
                 seen.never = false;
             }
@@ -476,7 +487,8 @@ impl Lease {
         }
     }
 
-    /// Makes the next request due at once if this replica can take or renew the Lease, or else when it can.
+    /// Makes the next request due when this replica can take, renew or release the Lease. The request may be due
+    /// immediately.
     fn hurry(&mut self, now: Moment) {
         let Some(seen) = &self.seen else { return };
         let mine = self.is_mine(seen);
@@ -503,7 +515,7 @@ impl Lease {
         }
     }
 
-    /// Ends an expired term, so that a late answer does not revive it.
+    /// Ends an expired term, so that a late answer does not extend the term.
     fn lapse(&mut self, now: Moment) {
         if self.term.is_some_and(|term| term.until <= now) {
             self.term = None;

@@ -1,30 +1,31 @@
-//! What proves that a replica has terminated, so that no replica need wait for its Lease to expire.
+//! Proves that a replica has terminated, so that other replicas need not wait until its Lease expires.
 //!
-//! A container cannot know its own ID, but it can write a file. At its start, a replica writes its identity to its
-//! termination log, which is one file for each container instance. When the container has terminated, also after
-//! SIGKILL, the kubelet puts the content into the pod's status. No other replica ever has that identity, so the content
-//! proves that this very process has terminated.
+//! A container cannot know its own ID, but a container can write a file. At startup, a replica writes its identity to
+//! its termination log, which is one file for each container instance. When the container has terminated, even after
+//! SIGKILL, the kubelet copies the content to the pod's status. No other replica ever has the same identity, so the
+//! content proves that this process has terminated.
 //!
-//! Nothing else proves it. A deleted pod may have been deleted by force while its container still runs. For a container
-//! that it cannot find, a kubelet writes `ContainerStatusUnknown`. Without a proof, replicas wait until the Lease
-//! expires.
+//! No other observation is a proof. The container of a force-deleted pod may still run. A kubelet reports
+//! `ContainerStatusUnknown` for a container that the kubelet cannot find. Without a proof, replicas wait until the
+//! Lease expires.
 
 use crate::model::lease::EndedContainer;
 
-/// The kubelet does not know what happened to the container.
+/// The reason that the kubelet reports if the kubelet does not know what happened to the container.
 const UNKNOWN: &str = "ContainerStatusUnknown";
-/// Separates the pod's name from the part that no other process has.
+/// Separates the pod's name from the unique part of the identity.
 const SEPARATOR: char = '_';
 
-/// The replica that has provably terminated with this container. `None`: there is no proof.
+/// Returns the identity of the replica that has provably terminated with this container. `None`: the container proves
+/// nothing.
 pub(super) fn of(ended: &EndedContainer) -> Option<&str> {
     let EndedContainer { pod, reason, message } = ended;
     let (named, own) = message.split_once(SEPARATOR)?;
-    // A container proves only the end of a replica in its own pod.
+    // A container is a proof only for a replica in the same pod.
     (**reason != *UNKNOWN && named == &**pod && !own.is_empty()).then_some(&**message)
 }
 
-/// The name of the pod in which the replica of this identity runs. `None`: no pod can have that name.
+/// The name of the pod in which the replica with this identity runs. `None`: no pod can have such a name.
 pub fn pod_of(identity: &str) -> Option<&str> {
     let (pod, _) = identity.split_once(SEPARATOR)?;
     let may_be =

@@ -1,17 +1,18 @@
 //! The replicas that could not lead, have released the Lease, and are in backoff.
 //!
 //! The Lease has an annotation for each such replica, with the length of its backoff. Each reader measures the backoff
-//! with its own clock, from the moment when it first saw the annotation. A late reader therefore counts longer, which
-//! only delays a handover to that replica. The holder of the Lease removes expired ones.
+//! with its own clock, from the moment when the reader first saw the annotation. A late reader therefore measures a
+//! later end, which only delays a handover to the replica in backoff. The holder of the Lease removes expired
+//! annotations.
 
 use std::time::Duration;
 
 use super::proof::pod_of;
 use crate::model::{Moment, lease::Rest};
 
-/// The maximum number of annotations to read.
+/// The maximum number of annotations that a reader accepts.
 const MOST: usize = 16;
-/// The maximum length of a backoff, for any content of the annotation.
+/// The maximum length of a backoff, even if an annotation contains a longer time.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The backoff of this replica.
@@ -19,11 +20,10 @@ const LONGEST: Duration = Duration::from_secs(3600);
 struct Own {
     note: Rest,
     until: Moment,
-    /// Whether the Lease was released, or another replica holds it.
+    /// Whether the Lease was released, or another replica holds the Lease.
     gave_back: bool,
 }
 
-/// The backoffs of all replicas.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rests {
     known: Vec<(Rest, Moment)>,
@@ -31,29 +31,29 @@ pub(super) struct Rests {
 }
 
 impl Rests {
-    /// Starts the backoff of this replica, which must release the Lease first.
+    /// Starts the backoff of this replica. The replica must first release the Lease.
     pub(super) fn begin(&mut self, note: Rest, until: Moment) {
         self.own = Some(Own { note, until, gave_back: false });
     }
 
-    /// Whether the Lease must still be released.
+    /// Whether this replica must still release the Lease.
     pub(super) fn gives_back(&self) -> bool {
         self.own.as_ref().is_some_and(|own| !own.gave_back)
     }
 
-    /// The Lease was released, or another replica holds it.
+    /// Records that the Lease was released, or that another replica holds the Lease.
     pub(super) fn gave_back(&mut self) {
         if let Some(own) = &mut self.own {
             own.gave_back = true;
         }
     }
 
-    /// When the backoff of this replica ends, if it ever had one.
+    /// The end of the last backoff of this replica. `None`: the replica never had a backoff.
     pub(super) fn until(&self) -> Option<Moment> {
         self.own.as_ref().map(|own| own.until)
     }
 
-    /// Takes in the annotations of the Lease.
+    /// Records the annotations of the Lease.
     pub(super) fn look(&mut self, notes: &[Rest], now: Moment) {
         let since =
             |note: &Rest| self.known.iter().find(|(known, _)| known == note).map_or(now, |known| known.1);
@@ -70,7 +70,7 @@ impl Rests {
         self.others(now).any(|note| pod_of(&note.identity) == Some(pod))
     }
 
-    /// The annotations to write into the Lease.
+    /// The annotations that this replica writes to the Lease.
     pub(super) fn written(&self, now: Moment) -> Vec<Rest> {
         let own = self.own.as_ref().filter(|own| !own.gave_back).map(|own| &own.note);
         let others = self.others(now).filter(|note| own.is_none_or(|own| own.identity != note.identity));

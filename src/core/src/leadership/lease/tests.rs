@@ -1,4 +1,4 @@
-//! One replica at a Lease, step by step.
+//! Tests of one replica and its Lease, step by step.
 
 use super::*;
 
@@ -14,7 +14,7 @@ pub fn lease(me: &str) -> Lease {
     Lease::new(me, Timing::default())
 }
 
-/// A Lease as `holder` writes it: each `renewed` is another state.
+/// A Lease that `holder` has written. Each value of `renewed` makes another state.
 fn held(holder: &str, renewed: u32) -> Stored {
     let record = Record {
         is_settled: false,
@@ -27,7 +27,7 @@ fn held(holder: &str, renewed: u32) -> Stored {
     Stored { version: format!("v{renewed}").into(), record, rests: Vec::new() }
 }
 
-/// What a write leaves behind.
+/// The Lease after this write.
 pub fn written(request: &Request, renewed: u32) -> Stored {
     let (Request::Create(claim) | Request::Replace { claim, .. }) = request else {
         panic!("{request:?} writes nothing")
@@ -40,7 +40,7 @@ pub fn written(request: &Request, renewed: u32) -> Stored {
     stored
 }
 
-/// A leader since `at(0.0)`, whose last renewal was sent then.
+/// A leader that sent its last renewal at `at(0.0)`.
 fn leader() -> Lease {
     let mut lease = lease("a");
     assert_eq!(lease.request(at(0.0)), Some(Request::Read));
@@ -51,7 +51,7 @@ fn leader() -> Lease {
     lease
 }
 
-/// A candidate that saw `b` hold the Lease at `at(0.0)`.
+/// A candidate that saw the holder `b` at `at(0.0)`.
 fn candidate() -> Lease {
     let mut lease = lease("a");
     lease.request(at(0.0)).unwrap();
@@ -97,7 +97,7 @@ fn a_renewal_keeps_the_time_of_acquisition_and_the_count_of_transitions() {
 fn a_lease_that_changes_is_respected_whatever_its_times_say() {
     let mut lease = candidate();
     for renewed in 1..20 {
-        // The other node's clock stands at the same hour for ever, or runs backwards: all that counts is the change.
+        // The clock of the other node has stopped or runs backwards. Only the change of the Lease matters.
         let when = at(f64::from(renewed) * 2.0);
         poll(&mut lease, Some(held("b", 100 - renewed)), when);
     }
@@ -169,7 +169,7 @@ fn ended(pod: &str, message: &str) -> EndedContainer {
     EndedContainer { pod: pod.into(), reason: "Error".into(), message: message.into() }
 }
 
-/// A candidate that saw `b_1`, in the pod `b`, hold the Lease at `at(0.0)`.
+/// A candidate that saw the holder `b_1`, in the pod `b`, at `at(0.0)`.
 fn candidate_beside_a_pod() -> Lease {
     let mut lease = lease("a_1");
     poll(&mut lease, Some(held("b_1", 1)), at(0.0));
@@ -314,7 +314,7 @@ fn a_holder_that_cannot_renew_stops_before_another_may_take_over() {
 #[test]
 fn a_holder_of_long_ago_takes_no_deleted_lease_that_another_one_may_have_held() {
     let mut lease = leader();
-    // Paused; `b` took over, and then somebody deleted the Lease.
+    // The replica was paused, `b` took over, and then somebody deleted the Lease.
     lease.request(at(60.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(60.0));
     poll(&mut lease, None, at(60.0));
@@ -340,13 +340,13 @@ fn a_renewal_whose_answer_was_lost_is_read_and_sent_again() {
 fn a_paused_holder_learns_nothing_good_from_an_old_answer() {
     let mut lease = leader();
     let request = lease.request(at(2.0)).unwrap();
-    // Stopped for a minute; the answer has been waiting.
+    // The replica was paused for a minute while the answer waited.
     lease.answered(Ok(Some(written(&request, 2))), at(62.0));
     assert_eq!(leads(&lease, at(62.0)), None);
     poll_after_pause(&mut lease);
 }
 
-/// Another replica has taken over in the meantime: this one detects and respects that.
+/// Another replica has taken over during the pause. The paused replica detects the new holder and does not act.
 fn poll_after_pause(lease: &mut Lease) {
     lease.request(at(62.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(62.0));

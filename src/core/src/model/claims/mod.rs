@@ -1,5 +1,5 @@
-//! Claims: which addresses a load balancer may still send to, and for which pods.
-//! [`targets::claims`](crate::targets::claims) contains the rules.
+//! Claims record the addresses to which a load balancer may still send requests, and the pods at these addresses. The
+//! module [`targets::claims`](crate::targets::claims) contains the rules for claims.
 
 mod stored;
 
@@ -15,48 +15,49 @@ use crate::{
     model::Target,
 };
 
-/// A load balancer may send to a target for this pod, or a call of Headgate may still cause that.
+/// Records that a load balancer may send requests to a target of this pod, now or as the result of a call in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// The pod.
     pub pod: PodMark,
-    /// The object that binds the pod, as `namespace/name`, if it is known.
+    /// The `namespace/name` of the object that binds the pod, if that object is known.
     pub binding: Option<Arc<str>>,
 }
 
-/// Claims by target. A target has at most one.
+/// Claims by target, at most one for each target.
 pub type Claims = BTreeMap<Target, Claim>;
 
 /// The content of a ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Content {
-    /// The `leaseTransitions` of the leader that wrote it.
+    /// The `leaseTransitions` of the leader that wrote the ledger.
     pub term: u64,
     /// The recorded claims.
     pub claims: Claims,
-    /// The namespaces that hold the group.
+    /// The namespaces that own the target group.
     pub holders: BTreeSet<Arc<str>>,
 }
 
 /// A request to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Reads it.
+    /// Reads the ledger.
     Load,
-    /// Replaces this version. `None`: creates the ledger.
+    /// Replaces this version of the ledger, or creates the ledger if the version is `None`.
     Write(Option<LedgerVersion>, Content),
 }
 
-/// Durations of external effects.
+/// Delays outside Headgate's control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
     /// How long a call that timed out may still take effect, plus one second.
     pub late: Duration,
-    /// How old the data of a read may be when the read begins, plus one second.
+    /// How outdated a `DescribeTargetHealth` response may be at the start of its call, plus one second.
     pub stale: Duration,
-    /// The propagation delay: how long a load balancer may keep sending after AWS has accepted a deregistration.
+    /// The propagation delay: how long a load balancer may keep sending requests after AWS has accepted a
+    /// deregistration.
     pub bound: Duration,
-    /// How long a target that fails its health checks may still be shown as healthy: threshold times interval.
+    /// How long AWS may still report a failing target as healthy: the threshold times the interval of the health check.
     pub notice: Duration,
 }
 
@@ -65,21 +66,21 @@ pub struct Delays {
 pub struct Wanted {
     /// The pod.
     pub pod: PodMark,
-    /// The object that binds it, as `namespace/name`.
+    /// The `namespace/name` of the object that binds the pod.
     pub binding: Arc<str>,
-    /// Whether it may be registered. A pod that will be evicted keeps its targets and gets no new ones.
+    /// Whether the pod may be registered. A pod that will be evicted keeps its targets but gets no new targets.
     pub may_add: bool,
 }
 
 /// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// AWS has accepted it.
+    /// AWS has accepted the call.
     Done,
     /// The target group does not exist.
     Gone,
-    /// AWS has rejected the call and not applied it.
+    /// AWS has rejected the call, and the call has no effect.
     Refused,
-    /// The result is unknown: a timeout, a lost connection, or an error of the server.
+    /// The result is unknown after a timeout, a lost connection or a server error.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! The stored form of a ledger: a list of entries, so that 1000 targets need 16 kB.
+//! The compact stored form of a ledger. A ledger with 1000 targets needs 16 kB.
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
@@ -10,17 +10,17 @@ use crate::{
     model::{IpFamily, Target},
 };
 
-/// See the module docs.
+/// The stored form of a ledger, as described in the module docs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// The `leaseTransitions` of the leader that wrote it.
+    /// The `leaseTransitions` of the leader that wrote the ledger.
     pub term: u64,
-    /// For each target: address, port (2 bytes), hash of the pod's UID (8 bytes) and number of the binding (2 bytes),
-    /// big-endian.
+    /// One entry per target: address, port (2 bytes), hash of the pod's UID (8 bytes) and number of the binding (2
+    /// bytes). All numbers are big-endian.
     pub claims: Vec<u8>,
-    /// The bindings with the numbers 1, 2 and so on, as `namespace/name`. Number 0: unknown.
+    /// The bindings as `namespace/name`, numbered from 1. The number 0 stands for an unknown binding.
     pub bindings: Vec<Arc<str>>,
-    /// The namespaces that hold the group.
+    /// The namespaces that own the target group.
     pub namespaces: Vec<Arc<str>>,
 }
 
@@ -30,19 +30,19 @@ pub enum Unreadable {
     /// The length in bytes is not a multiple of the entry size.
     #[error("claims has {0} bytes, which is no multiple of an entry of {family}", family = .1.as_str())]
     Torn(usize, IpFamily),
-    /// An entry names no port.
+    /// An entry has port 0.
     #[error("claims has an entry for {0} with port 0")]
     NoPort(IpAddr),
     /// Two entries name the same target.
     #[error("claims has two entries for {0}")]
     Twice(Target),
-    /// An entry names a binding that does not exist.
+    /// An entry refers to a binding that does not exist.
     #[error("claims has an entry for {0} with binding number {1}, and there are {2} bindings")]
     NoBinding(Target, u16, usize),
 }
 
 impl Content {
-    /// Packs the content. Targets of another family are left out, because the group cannot have them.
+    /// Packs the content without targets of another IP family, because the target group cannot contain them.
     pub fn pack(&self, family: IpFamily) -> Packed {
         let claims = || self.claims.iter().filter(|(target, _)| family.has(&target.ip));
         let bindings: BTreeSet<&Arc<str>> =
@@ -65,7 +65,7 @@ impl Content {
         packed
     }
 
-    /// Reads what [`pack`](Self::pack) wrote.
+    /// Restores the content that [`pack`](Self::pack) packed.
     ///
     /// # Errors
     /// The bytes do not have the form of a ledger, or an entry is invalid.

@@ -1,13 +1,14 @@
-//! The journal: what happened to targets, pods, nodes and this replica's leadership, in the order in which this replica
-//! learned of it.
+//! The journal of changes to targets, pods, nodes and this replica's leadership, in the order in which this replica
+//! learned about the changes.
 //!
 //! * **Owns** the last entries, up to a maximum number.
-//! * **Flow.** The engine emits changes ([`Transition`]). The owner of a journal records them and answers questions.
-//! * **Guarantees.** The journal never exceeds its maximum. When it is full, the namespace with the most entries loses
-//!   its oldest one. A namespace with very many pods therefore takes no room from others. The journal keeps no entries
-//!   about pods that were never targets.
-//! * **Assumptions.** Each replica has its own journal, which begins when the replica starts. Entries that only a
-//!   leader can make (the answers of AWS) begin when the replica leads.
+//! * **Flow.** The engine emits changes ([`Transition`]). The owner of a journal records the changes and answers
+//!   queries.
+//! * **Guarantees.** The journal never exceeds its maximum size. A full journal drops the oldest entry of the namespace
+//!   with the most entries. A namespace with many pods therefore does not displace the entries of other namespaces. The
+//!   journal contains no entries about pods that were never targets.
+//! * **Assumptions.** Each replica has its own journal, which begins when the replica starts. AWS's answers appear in
+//!   the journal only while the replica is the leader.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -16,7 +17,7 @@ use std::{
 
 use crate::model::{Entry, Moment, ObjectKey, Transition, Uid, notice::About, transition::PodStep};
 
-/// See the module docs.
+/// The journal of one replica, as described in the module docs.
 #[derive(Clone, Debug)]
 pub struct Journal {
     most: usize,
@@ -24,14 +25,14 @@ pub struct Journal {
     last: u64,
     forgotten: u64,
     leads_since: Option<Moment>,
-    /// The entries by namespace. Entries without a namespace have an empty key.
+    /// The entries by namespace, with an empty key for entries without a namespace.
     rings: BTreeMap<Arc<str>, VecDeque<Entry>>,
     /// The number of entries about each pod.
     pods: BTreeMap<Uid, usize>,
 }
 
 impl Journal {
-    /// An empty journal that holds at most `most` entries.
+    /// Creates an empty journal for at most `most` entries.
     pub const fn new(most: usize) -> Self {
         Self {
             most,
@@ -44,7 +45,7 @@ impl Journal {
         }
     }
 
-    /// Records a change. Returns whether the journal keeps it.
+    /// Records a change, and returns whether the journal keeps the entry.
     pub fn record(&mut self, what: Transition, at: Moment) -> bool {
         if let Transition::Leads(leads) = what {
             self.leads_since = leads.then_some(at);
@@ -86,12 +87,12 @@ impl Journal {
         }
     }
 
-    /// When this replica became the leader. `None`: it does not lead.
+    /// When this replica became the leader, or `None` if it is not the leader.
     pub const fn leads_since(&self) -> Option<Moment> {
         self.leads_since
     }
 
-    /// The number of entries that were dropped to make room.
+    /// The number of entries that the journal has dropped to make room.
     pub const fn forgotten(&self) -> u64 {
         self.forgotten
     }
@@ -106,12 +107,12 @@ impl Journal {
         self.length == 0
     }
 
-    /// The number of the last entry. Zero: there was none.
+    /// The number of the last entry, or zero before the first entry.
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// The last entries of one namespace or of all, oldest first, at most `most`.
+    /// The last entries of one namespace or of all namespaces, at most `most`, with the oldest entry first.
     pub fn latest(&self, namespace: Option<&str>, most: usize) -> Vec<&Entry> {
         let mut found: Vec<&Entry> =
             self.rings_of(namespace).flat_map(|ring| ring.iter().rev().take(most)).collect();
@@ -119,7 +120,8 @@ impl Journal {
         found.split_off(found.len().saturating_sub(most))
     }
 
-    /// The first entries after this number of one namespace or of all, oldest first, at most `most`.
+    /// The first entries after this number, of one namespace or of all namespaces, at most `most`, with the oldest
+    /// entry first.
     pub fn after(&self, number: u64, namespace: Option<&str>, most: usize) -> Vec<&Entry> {
         let new = |ring: &VecDeque<Entry>| ring.partition_point(|entry| entry.number <= number);
         let of = self.rings_of(namespace);
@@ -129,7 +131,7 @@ impl Journal {
         found
     }
 
-    /// The last entries about pods of this name, oldest first, at most `most`.
+    /// The last entries about pods with this name, at most `most`, with the oldest entry first.
     pub fn of_pod(&self, key: &ObjectKey, most: usize) -> Vec<&Entry> {
         let is_its = |entry: &&Entry| pod(&entry.what).is_some_and(|(own, _)| own == key);
         let ring = self.rings.get(&key.namespace).into_iter();
@@ -139,7 +141,7 @@ impl Journal {
         found
     }
 
-    /// The last entries about this node, oldest first, at most `most`.
+    /// The last entries about this node, at most `most`, with the oldest entry first.
     pub fn of_node(&self, name: &str, most: usize) -> Vec<&Entry> {
         let is_its = |entry: &&Entry| matches!(&entry.what, Transition::Node(node, _) if &**node == name);
         let ring = self.rings.get("").into_iter();

@@ -1,4 +1,4 @@
-//! Every text fits into an Event with any names in it, and names its object.
+//! Tests that every text fits into an Event, even with the longest names, and contains its object.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::{
     testing::{arn, group, pod, service, target},
 };
 
-/// Room for " (and 123 more)" on a Service or TargetBinding.
+/// The length of " (and 123 more)" in an Event on a Service or TargetBinding.
 const MORE: usize = 15;
 const LATE: Duration = Duration::from_secs(86_399);
 
-/// The text contains each of `words`.
+/// Checks that the text contains each of `words`.
 fn has(text: &str, words: &[&str]) {
     for word in words {
         assert!(text.contains(word), "\"{word}\" is not in: {text}");
@@ -98,7 +98,7 @@ fn troubles() -> Vec<String> {
         Refusal::NoGrant,
         Refusal::Held(name("").into()),
     ];
-    // While a binding is withheld, the text continues with how long its targets remain.
+    // For a withheld binding, the text also contains how long the targets remain.
     let withheld = " Targets remain for 10 min.".len();
     let refused = refusals.map(|refusal| refusal.said(&"s".repeat(63), &long_group()));
     assert!(refused.iter().all(|text| text.chars().count() + withheld <= LONGEST), "{refused:?}");
@@ -127,8 +127,9 @@ fn short(after: Option<Duration>) -> Short {
 
 fn of_pods() -> Vec<String> {
     let place = format!("target {} of target group {}", address(), long_group());
-    let message =
-        format!("{place}: not ready as register-when or the target group requires; {place}: initial");
+    let message = format!(
+        "{place}: the pod is less ready than register-when or the target group requires; {place}: initial"
+    );
     let health = HealthState::UnhealthyDraining.into();
     let never = NeverHealthy {
         target: address(),
@@ -147,7 +148,7 @@ fn of_pods() -> Vec<String> {
     let mut all: Vec<String> = [
         News::StillClosed(LATE, message.clone()),
         News::OpenedLate(LATE, format!("pod IP {}, {message}", address().ip)),
-        News::WithoutBinding("no Service or TargetBinding selects the pod in time".into()),
+        News::WithoutBinding("no Service or TargetBinding selected the pod in time".into()),
         News::Unreadable(message),
         News::Refused("pods \"web\" is forbidden: User cannot patch resource \"pods/status\"".into()),
     ]
@@ -200,7 +201,7 @@ fn a_gate_names_the_target_group_that_it_waits_for_and_counts_the_others() {
     let message =
         "target 10.0.0.1:80 of target group web: initial; target 10.0.0.1:81 of target group api: unhealthy";
     let (_, text) = gate(&News::StillClosed(LATE, message.into()));
-    has(&text, &["closed for 86399 s: target group web: initial (and 1 more)"]);
+    has(&text, &["closed for 86399 s. Target group web: initial (and 1 more)"]);
     let (_, text) = gate(&News::Refused("403: no".into()));
     has(&text, &[OWN_GATE, "403: no", "patch on pods/status"]);
     let (_, text) = gate(&News::WithoutBinding("nothing selects it".into()));
@@ -213,32 +214,32 @@ fn a_text_names_its_object_and_what_to_do() {
     has(&read_only(&blue), &["Target group blue: ", "--read-only"]);
     has(
         &removals_paused(&blue),
-        &["Target group blue: ", "headgate.dev/paused", "spec.paused", "End the pause"],
+        &["Target group blue: ", "headgate.dev/paused", "spec.paused", "end the pause"],
     );
     has(&removal_held(&blue, 0), &["Target group blue: ", "--replacement-grace", "health check"]);
-    has(&suspect(&blue, &target(7, 80)), &["Target 10.0.0.7:80 of blue: ", "Remove it"]);
+    has(&suspect(&blue, &target(7, 80)), &["Target 10.0.0.7:80 of blue is ", "Remove the target"]);
     has(&unknown_writer(&blue), &["Target group blue: ", "TargetGroupBinding", "one controller"]);
     has(&kept_for_zone(&blue), &["Target group blue: ", MIN_HEALTHY_PER_ZONE, "--eviction-patience"]);
     let after = Duration::from_secs(60);
     has(&goes_not_ready(Cause::ZoneHasNoRoom, after), &["no node in the zone accepts new pods within 60 s"]);
     has(&goes_not_ready(Cause::ReplacementTooSlow, after), &["became healthy within 60 s"]);
-    has(&node_stays("node-7"), &["node node-7", "Registered again"]);
+    has(&node_stays("node-7"), &["node node-7", "registered again"]);
 }
 
 #[test]
 fn an_eviction_says_what_it_waits_for_and_why_it_is_allowed() {
     let ends = |cause| eviction(cause, "403", Duration::from_secs(61)).unwrap_or_default();
-    has(&ends(Cause::EvictionWaitsForBudget), &["allows none now (403)"]);
-    has(&ends(Cause::EvictionWaitsForDeparture), &["terminate first (403)"]);
+    has(&ends(Cause::EvictionWaitsForBudget), &["allows no disruption now (403)"]);
+    has(&ends(Cause::EvictionWaitsForDeparture), &["have terminated (403)"]);
     has(&ends(Cause::DeregistrationTooSlow), &["61 s", "AWS has not accepted"]);
     has(&ends(Cause::EvictionUncheckable), &["61 s", "(403)", "create on pods/eviction"]);
     has(&ends(Cause::ZoneHasNoRoom), &["61 s", "no node in the zone accepts new pods"]);
     has(&ends(Cause::ReplacementTooSlow), &["61 s", "no replacement in the zone became healthy"]);
     has(&ends(Cause::LeavingNotCredible), &["24 h", "config/admission"]);
-    has(&ends(Cause::EvictionGivenUp), &["61 s", "registered again"]);
+    has(&ends(Cause::EvictionGivenUp), &["61 s", "registers the pod again"]);
 }
 
-/// The list of the texts in `docs/reference/events.md`, which the style check reads. `make docs` writes it.
+/// The list of texts in `docs/reference/events.md`, which `make docs` writes and the style check reads.
 mod docs {
     use std::{collections::BTreeSet, fs, path::Path};
 
@@ -248,7 +249,7 @@ mod docs {
     const BEGIN: &str = "<!-- generated from the code: make docs -->\n";
     const END: &str = "<!-- end -->\n";
 
-    /// The text with short names in place of the longest ones.
+    /// The text with short names in place of the longest names.
     fn with_short_names(text: &str) -> String {
         let text = [
             (long_group(), "web"),

@@ -1,4 +1,4 @@
-//! AWS credentials, fetched ahead of the calls that need them.
+//! AWS credentials, which Headgate fetches before calls need them.
 //!
 //! ```text
 //!  environment, profile, web identity (STS), Pod Identity, instance metadata
@@ -7,12 +7,13 @@
 //!  Keeper::run ──► Kept ──► a call uses the present credentials
 //! ```
 //!
-//! **Guarantees.** A call never waits for STS: its timeout covers only its own answer. Credentials are fetched again when a
-//! quarter of their life is left, with separate timeouts and retries. Until then the current ones are used. A call without
-//! credentials, or with expired ones, fails at once. The error names the provider that failed, the cause, and what to set.
+//! **Guarantees.** A call never waits for STS: the call's timeout covers only the call's own answer. Headgate fetches
+//! new credentials when a quarter of the old credentials' lifetime is left. Each fetch has its own timeouts and
+//! retries. Calls use the old credentials until the new ones arrive. A call without credentials, or with expired
+//! credentials, fails immediately. The error names the provider that failed, the cause, and the setting to correct.
 //!
-//! **Caveats.** Credentials that have expired by this machine's clock are still used if the last fetch returned them. The
-//! clock may be wrong, and AWS decides.
+//! **Caveats.** Headgate still uses credentials that appear expired on this machine's clock if the last fetch returned
+//! them. This machine's clock may be wrong, and AWS decides whether the credentials are valid.
 
 mod source;
 #[cfg(test)]
@@ -49,43 +50,42 @@ const ATTEMPT: Duration = Duration::from_secs(10);
 const ATTEMPTS: u32 = 3;
 /// The timeout of one fetch with all its attempts.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// A call before the end of the first fetch waits for it at most this long.
+/// A call that starts before the first fetch is complete waits at most this long for credentials.
 const FIRST: Duration = Duration::from_secs(4);
-/// The pause after a failed fetch. It doubles with each failure.
+/// The pause after a failed fetch. The pause doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Credentials without an expiry are fetched this often, because a file may have been replaced.
+/// The interval between fetches of credentials without an expiry, because their file may have been replaced.
 const LASTING: Duration = Duration::from_secs(5 * 60);
-/// The pause after credentials that have already expired when they arrive, which shows that this machine's clock is
-/// wrong.
+/// The pause after a fetch that returns expired credentials, which means that this machine's clock is wrong.
 const EXPIRED: Duration = Duration::from_secs(60);
-/// The shortest and the longest time until the next fetch.
+/// The shortest and the longest time between two fetches.
 const REFRESH: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(6 * 3600));
 
-/// Why there are no credentials.
+/// The reason why there are no credentials.
 #[derive(Clone, Debug)]
 struct Fault {
-    /// No provider has credentials, or a provider that should have them cannot fetch them.
+    /// Whether no provider has credentials. `false`: a provider that should have credentials cannot fetch them.
     is_none: bool,
     said: Box<str>,
 }
 
-/// The known credentials.
+/// The state of the credentials.
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// The last fetched credentials.
+    /// The credentials from the last successful fetch.
     credentials: Option<Credentials>,
-    /// Why the last fetch failed, if it did.
+    /// The error of the last fetch, if the last fetch failed.
     fault: Option<Fault>,
 }
 
-/// The present credentials.
+/// Returns the present credentials to the SDK.
 #[derive(Clone, Debug)]
 pub struct Kept(watch::Receiver<State>);
 
 impl Kept {
-    #[allow(clippy::single_match_else)] // the guard of the channel ends with the match
+    #[allow(clippy::single_match_else)] // the channel's guard is dropped after the match
     async fn at_hand(&self) -> provider::Result {
         let mut kept = self.0.clone();
         let is_tried = |state: &State| state.credentials.is_some() || state.fault.is_some();
@@ -131,7 +131,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Uses the standard chain of providers, in this region.
+    /// Creates a keeper that uses the SDK's standard chain of providers, in this region.
     pub async fn of_chain(region: Region, clock: Clock) -> (Self, Kept) {
         let timeouts =
             TimeoutConfig::builder().connect_timeout(CONNECT).operation_attempt_timeout(ATTEMPT).build();
@@ -149,7 +149,7 @@ impl Keeper {
         (Self { provider, source, kept, clock, outage, pause: FIRST_PAUSE }, Kept(seen))
     }
 
-    /// Fetches credentials repeatedly. Does not end.
+    /// Fetches credentials repeatedly. Does not return.
     pub async fn run(mut self) -> Result<(), String> {
         loop {
             let next = self.fetch().await;
@@ -157,7 +157,7 @@ impl Keeper {
         }
     }
 
-    /// Fetches credentials once. Returns the time until the next fetch.
+    /// Fetches credentials once. Returns the time until the next fetch is due.
     pub async fn fetch(&mut self) -> Duration {
         match timeout(PATIENCE, self.provider.provide_credentials()).await {
             Ok(Ok(credentials)) => self.came(credentials),
@@ -183,7 +183,7 @@ impl Keeper {
         if let Some(told) = self.outage.failed(why, self.clock.now())
             && (self.kept.borrow().credentials.is_some() || told.what != What::Begins)
         {
-            // Without credentials, the next call reports why.
+            // If there are no credentials, the next call reports the reason.
             warn!(failures = told.failures, "AWS credentials cannot be fetched again: {said}");
         }
         self.kept.send_modify(|state| state.fault = Some(Fault { is_none, said: said.into() }));
@@ -193,7 +193,7 @@ impl Keeper {
     }
 }
 
-/// The time until a quarter of their life is left.
+/// The time until a quarter of the credentials' lifetime is left.
 fn refresh_after(expiry: Option<SystemTime>, now: SystemTime) -> Duration {
     let Some(expiry) = expiry else { return LASTING };
     match expiry.duration_since(now) {

@@ -1,4 +1,4 @@
-//! The source of the credentials as text, as far as the environment shows it.
+//! The source of the credentials as text, derived from environment variables.
 
 /// The provider that should have credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Checks the providers in the order of the SDK.
+    /// Checks the providers in the SDK's order.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
         if set("AWS_ACCESS_KEY_ID").is_some() {
@@ -36,7 +36,7 @@ impl Source {
         Self { name: "the instance's metadata".into(), advice }
     }
 
-    /// The report if the provider has no credentials.
+    /// The error message for a provider that returns no credentials.
     pub fn fault(&self, why: &str) -> String {
         format!("{}: {why}. {}", self.name, self.advice)
     }

@@ -4,18 +4,18 @@ use tokio::time::Instant;
 
 use super::*;
 
-/// What a provider does next.
+/// The provider's behavior at its next request.
 #[derive(Clone, Copy, Debug)]
 enum Does {
     /// Returns credentials that expire after this many seconds.
     Gives(i64),
     Denies,
     HasNone,
-    /// Does not answer.
+    /// Does not respond.
     Hangs,
 }
 
-/// A provider that does one thing at a time, each this many milliseconds after the request.
+/// A provider with a configurable behavior and a delay in milliseconds before each answer.
 #[derive(Clone, Debug)]
 struct Stub {
     does: Arc<Mutex<Does>>,

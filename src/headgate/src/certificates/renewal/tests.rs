@@ -16,7 +16,7 @@ const LAG: i64 = 125;
 /// The longest time until every API server uses a changed configuration.
 const WORD: i64 = 5;
 
-/// A certificate that cannot be served, but has a CA.
+/// A certificate that cannot be served, but contains a CA.
 fn certificate(number: usize, from: i64, length: i64) -> Certificate {
     let chain = format!("leaf {number}\n-----BEGIN CERTIFICATE-----\n{number};\n");
     let life = Life { from, until: from + length };
@@ -31,7 +31,7 @@ fn path() -> CallPath {
     CallPath::from_digits(&"5".repeat(64)).unwrap()
 }
 
-/// The entries of both configurations, with this CA and path.
+/// The entries of both configurations, with the given CA and path.
 fn entries(bundle: &str, path: &str) -> Vec<Entry> {
     let service = ServiceReference { path: Some(path.to_owned()), ..ServiceReference::default() };
     let client = WebhookClientConfig {
@@ -116,7 +116,7 @@ fn one_that_no_client_accepts_is_replaced_as_soon_as_every_api_server_trusts_the
         let stored = stored.counted_from(Some(now));
         assert_eq!([at(&stored, now + 9), at(&stored, now + 10)], [Step::Nothing, Step::Swap]);
     }
-    // A certificate that is no longer stored may still be served from memory.
+    // Replicas may still serve, from memory, a certificate that is no longer stored.
     let lost = Stored::default().with_path(path());
     let stored = lost.with_next(certificate(2, 0, 90 * DAY), &[authority(1)]);
     assert_eq!(stored.trusted(), authority(2) + &authority(1));
@@ -160,13 +160,13 @@ fn any_stored_time_leads_to_a_step() {
 enum Event {
     /// This many seconds pass.
     Pass(i64),
-    /// The process takes its next step. If it is interrupted, one of two configurations does not change.
+    /// The process executes its next step. If the step is interrupted, one of the two configurations does not change.
     Step { is_interrupted: bool },
-    /// A tool writes its own `caBundle`, or an empty one, into one of the configurations.
+    /// A tool overwrites the `caBundle` of one configuration.
     Wipe { at: usize, bundle: &'static str },
     /// A tool empties the Secret.
     Empty,
-    /// Somebody removes the annotation with the time.
+    /// A user removes the annotation that contains the time.
     Unmark,
 }
 
@@ -184,17 +184,17 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..300)
 }
 
-/// A Secret, two configurations with an entry each, and everything of their earlier content that may still be in use.
+/// A Secret, two configurations with one entry each, and earlier content that may still be in use.
 struct World {
     now: i64,
     stored: Stored,
     made: usize,
     configurations: [Vec<Entry>; 2],
-    /// Whether this process was the last to write each configuration.
+    /// For each configuration, whether this process wrote it last.
     own: [bool; 2],
-    /// Certificates that a replica may serve, and until when.
+    /// Certificates that a replica may serve, each with the time until which this is possible.
     served: Vec<(Certificate, Option<i64>)>,
-    /// The content that this process has written into a configuration, and until when an API server may use it.
+    /// Content that this process wrote to a configuration, with the time until which an API server may use it.
     called: VecDeque<(Vec<u8>, i64)>,
 }
 
@@ -264,7 +264,8 @@ impl World {
         match *event {
             Event::Pass(seconds) => self.now += seconds,
             Event::Step { is_interrupted } => self.take(self.decide(), is_interrupted),
-            // If somebody removes everything that shows what is trusted, nothing remains to continue with.
+            // The test never removes both the Secret's content and the trusted CAs, because `headgate certificates`
+            // could not recover them.
             Event::Wipe { at, bundle } if self.stored.serving.is_some() => self.write(at, bundle, false),
             Event::Empty if self.own == [true; 2] => self.stored = Stored::default(),
             Event::Unmark => self.stored.since = None,
@@ -277,7 +278,7 @@ impl World {
         self.called.retain(|(_, until)| now < *until);
     }
 
-    /// Checks that an entry of this process trusts every certificate that replicas may serve.
+    /// Checks that each entry that this process wrote trusts every certificate that replicas may serve.
     fn check(&self) -> Result<(), TestCaseError> {
         let now = self.configurations.iter().zip(self.own).filter(|(_, own)| *own);
         let now = now.map(|(entries, _)| &entries[0].bundle);
@@ -303,7 +304,7 @@ fn whatever_interrupts_it_the_webhook_is_never_called_by_what_does_not_trust_a_c
             world.happen(event);
             world.check()?;
         }
-        // Without further events, it reaches one certificate that alone is trusted, and renews it.
+        // Without further events, the process stores one certificate, trusts only this certificate, and renews it.
         for round in 0..3 * World::LENGTH / 30 {
             world.happen(&Event::Pass(30));
             for _ in 0..9 {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The namespace of all objects in these tests.
+/// The namespace of all objects in this test module.
 const HERE: &str = "shop";
 const LEFT_NOW: fn() -> Selection = || Selection::Left(Instant::now());
 
@@ -27,7 +27,7 @@ fn there(object: TargetBinding) -> BTreeMap<ObjectKey, Arc<TargetBinding>> {
     BTreeMap::from([(key_of(&object).unwrap(), Arc::new(object))])
 }
 
-/// A user's TargetBinding with the finalizer, or a generated one.
+/// A user's TargetBinding with the finalizer, or a generated TargetBinding.
 fn object(metadata: &Value) -> TargetBinding {
     let mut own = json!({"name": "mine", "namespace": HERE, "uid": "1", "finalizers": ["other", FINALIZER]});
     own.as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
@@ -39,7 +39,7 @@ fn made() -> TargetBinding {
     object(&json!({"labels": {MADE_FROM: FROM_SERVICE}, "finalizers": []}))
 }
 
-/// A TargetBinding that was deleted this many minutes ago and has no targets.
+/// A TargetBinding without targets that was deleted `minutes` minutes ago.
 fn deleted(keeper: &Bindings<fn() -> bool>, minutes: i64) -> TargetBinding {
     keeper.views.released.insert(ObjectKey::new(HERE, "mine"), Uid::new("1"));
     object(&json!({"deletionTimestamp": Time(Timestamp::now() - minutes.minutes())}))
@@ -64,7 +64,7 @@ async fn a_deleted_one_that_nobody_lets_go_is_let_go_after_ten_minutes() {
     let due = keeper.due(&there(deleted(&keeper, 11)), &mut Memory::default());
     let [Write::Finalizers(_, left)] = &due[..] else { panic!("{due:?}") };
     assert_eq!(*left, ["other"]);
-    // This installation must still deregister its targets.
+    // This installation has not yet deregistered the targets.
     keeper.views.released.clear();
     let object = object(&json!({"deletionTimestamp": Time(Timestamp::now() - 11.minutes())}));
     assert_eq!(verbs(&keeper.due(&there(object), &mut Memory::default())), [""; 0]);
@@ -93,12 +93,12 @@ async fn it_parts_from_those_of_a_namespace_that_is_not_selected_any_more_once()
     let [Write::Part(_, status, left)] = &due[..] else { panic!("{due:?}") };
     assert_eq!((status.wanted, &left[..]), (0, &["other".to_owned()][..]));
 
-    // The present Headgate has added its finalizer.
+    // The installation that now manages the namespace has added its finalizer.
     memory.parted.insert(ObjectKey::new(HERE, "mine"));
     assert_eq!(verbs(&keeper.due(&written, &mut memory)), [""; 0]);
     assert_eq!(verbs(&keeper.due(&there(made()), &mut memory)), [""; 0]);
 
-    // The namespace may be selected again, and deselected again.
+    // A namespace may be selected and deselected again.
     keeper.views.selections.insert(HERE.into(), Selection::Selected);
     keeper.due(&written, &mut memory);
     keeper.views.selections.insert(HERE.into(), LEFT_NOW());

@@ -1,4 +1,4 @@
-//! The writes on a TargetBinding.
+//! The writes to a TargetBinding.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ const MANAGER: &str = "headgate";
 pub(super) enum Write {
     /// Create a generated TargetBinding, or restore its content.
     Make(Box<TargetBinding>),
-    /// Delete it, because it binds nothing.
+    /// Delete a generated TargetBinding, because it binds no port.
     Unmake(Arc<TargetBinding>),
-    /// Set these finalizers.
+    /// Set the object's finalizers.
     Finalizers(Arc<TargetBinding>, Vec<String>),
-    /// Write the last status and then these finalizers, because it is no longer managed.
+    /// Write the last status and then set the finalizers of a TargetBinding that is no longer managed.
     Part(Arc<TargetBinding>, Box<TargetBindingStatus>, Vec<String>),
-    /// Write this status.
+    /// Write the object's status.
     Status(Arc<TargetBinding>, Box<TargetBindingStatus>),
 }
 
@@ -43,7 +43,7 @@ impl Write {
         }
     }
 
-    /// Whether a deleted TargetBinding disappears after this write.
+    /// Whether Kubernetes removes a deleted TargetBinding after this write.
     pub(super) fn lets_go(&self) -> bool {
         match self {
             Self::Finalizers(object, _) | Self::Part(object, _, _) => {
@@ -63,7 +63,7 @@ impl Write {
         }
     }
 
-    /// Executes the write, if the object is still the one that was seen.
+    /// Executes the write, unless another object has replaced the observed object.
     pub(super) async fn carry_out(self, client: &Client) -> Result<(), kube::Error> {
         let api = |object: &TargetBinding| -> Api<AnyBinding> {
             Api::namespaced(client.clone(), &object.namespace().unwrap_or_default())
@@ -81,7 +81,7 @@ impl Write {
                 api(&object).delete(&object.name_any(), &parameters).await?;
             }
             Self::Finalizers(object, finalizers) => {
-                // With the version that was seen, so that other finalizers are not overwritten.
+                // The patch contains the observed resource version, so that it does not overwrite other finalizers.
                 let patch = versioned(&*object, json!({ "finalizers": finalizers }));
                 api(&object).patch_metadata(&object.name_any(), &plain, &Patch::Merge(&patch)).await?;
             }
@@ -103,7 +103,7 @@ impl Write {
 fn status_patch(object: &TargetBinding, status: &TargetBindingStatus) -> Value {
     let mut patch = versioned(object, json!({}));
     patch["status"] = json!(status);
-    // A merge patch keeps fields that it does not contain.
+    // A merge patch does not remove fields that it omits.
     for field in ["observedGeneration", "targetGroup", "targetGroupARN", "lastRead"] {
         if patch["status"][field].is_null() {
             patch["status"][field] = Value::Null;
@@ -112,7 +112,7 @@ fn status_patch(object: &TargetBinding, status: &TargetBindingStatus) -> Value {
     patch
 }
 
-/// A patch that is rejected if the object is another one, or has changed.
+/// Creates a patch that the API server rejects if the object was replaced or changed.
 fn versioned(object: &impl ResourceExt, mut metadata: Value) -> Value {
     metadata["uid"] = json!(object.uid());
     metadata["resourceVersion"] = json!(object.resource_version());

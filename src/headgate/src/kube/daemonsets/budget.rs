@@ -1,4 +1,4 @@
-//! A watched PodDisruptionBudget, and the one that belongs to a set.
+//! A watched PodDisruptionBudget, and the PodDisruptionBudget that Headgate creates for a set.
 
 use headgate_core::model::{
     limits,
@@ -26,7 +26,7 @@ pub struct SlimBudget {
 }
 
 impl SlimBudget {
-    /// The facts for the core.
+    /// Converts the budget to the core's facts.
     pub fn into_facts(mut self) -> Option<BudgetFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let least = self.spec["minAvailable"].as_u64();
@@ -48,12 +48,12 @@ impl SlimBudget {
     }
 }
 
-/// A requirement that no label meets.
+/// A requirement that no label satisfies.
 fn nothing() -> Requirement {
     Requirement { key: "".into(), operator: Operator::In, values: Vec::new() }
 }
 
-/// Reads the selector of a budget. Without a selector, it selects nothing; an empty selector selects all
+/// Reads a budget's selector. A missing selector selects no pods, and an empty selector selects all pods
 /// (`PodDisruptionBudgetSpec.selector`, policy/v1).
 fn selector(selector: &Value) -> Vec<Requirement> {
     let is_in =
@@ -67,12 +67,12 @@ fn selector(selector: &Value) -> Vec<Requirement> {
     pairs.chain(expressions).collect()
 }
 
-/// The name of the budget of a set.
+/// The name of a set's budget.
 pub fn name(set: &ObjectKey) -> String {
     format!("headgate-{}", set.name)
 }
 
-/// The budget of a set.
+/// The budget that Headgate creates for a set.
 pub fn made(set: &ObjectKey, uid: &Uid, least: usize) -> Value {
     json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",

@@ -1,4 +1,4 @@
-//! IngressDaemonSets in Kubernetes: the watched objects, and the requests for them.
+//! The Kubernetes side of IngressDaemonSets: the watched objects, and the requests that change them.
 //!
 //! ```text
 //!  watches ──► set, pod, node, revision, budget     an object, converted for the core
@@ -23,12 +23,13 @@ use headgate_core::{WallTime, model::object::Uid};
 use headgate_daemonset::model::Owner;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
 
-/// The API version of the kind.
+/// The API version of IngressDaemonSets.
 pub const API: &str = "headgate.dev/v1alpha1";
-/// The kind.
+/// The kind `IngressDaemonSet`.
 pub const KIND: &str = "IngressDaemonSet";
 
-/// The set that controls an object. An object with another kind of controller belongs to a set that cannot exist.
+/// The set that controls an object, according to the object's owner references. If the controller is not an
+/// IngressDaemonSet, the returned set has an empty name and cannot exist.
 fn owner(owners: Option<&Vec<OwnerReference>>) -> Option<Owner> {
     let owner = owners?.first()?;
     let is_set = owner.kind == KIND
@@ -37,7 +38,7 @@ fn owner(owners: Option<&Vec<OwnerReference>>) -> Option<Owner> {
     Some(Owner { name, uid: Uid::new(owner.uid.as_str()) })
 }
 
-/// A time of Kubernetes.
+/// Converts a Kubernetes time to a wall clock time.
 fn time(at: Timestamp) -> WallTime {
     let millis = u64::try_from(at.as_millisecond()).unwrap_or_default();
     WallTime::since_1970(Duration::from_millis(millis))

@@ -1,4 +1,4 @@
-//! A node as the controller of sets sees it.
+//! A node in the form that the controller of IngressDaemonSets uses.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::time;
 
-/// The longest value of an annotation that is kept. Longer values belong to no handshake.
+/// The maximum length of an annotation's value. Longer values are ignored, because no handshake uses them.
 const LONGEST: usize = 256;
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -52,7 +52,7 @@ struct Condition {
 }
 
 impl SlimSetNode {
-    /// The facts for the core.
+    /// Converts the node to the core's facts.
     pub fn into_facts(self) -> Option<SetNode> {
         let spec = self.spec.unwrap_or_default();
         let labels = self.metadata.labels.unwrap_or_default();
@@ -60,7 +60,7 @@ impl SlimSetNode {
         let taint = |taint: Tainted| Taint {
             key: taint.key.unwrap_or_default().into(),
             value: taint.value.unwrap_or_default().into(),
-            // An unknown effect keeps new pods away, and does not evict running ones.
+            // An unknown effect counts as `NoSchedule`: it rejects new pods and does not evict running ones.
             effect: taint.effect.as_deref().and_then(Effect::of_word).unwrap_or(Effect::NoSchedule),
         };
         Some(SetNode {

@@ -1,4 +1,4 @@
-//! A watched pod of a set.
+//! A watched pod of an IngressDaemonSet.
 
 use headgate_daemonset::model::{OWNED_BY, REVISION, SetPod};
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -51,7 +51,7 @@ fn made_for(affinity: &Value) -> Option<&str> {
 }
 
 impl SlimSetPod {
-    /// The facts for the core.
+    /// Converts the pod to the core's facts.
     pub fn into_facts(mut self) -> Option<SetPod> {
         let (key, uid) = identity(&mut self.metadata)?;
         let Spec { node_name, affinity } = self.spec.unwrap_or_default();

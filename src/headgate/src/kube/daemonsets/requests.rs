@@ -1,7 +1,7 @@
-//! Sends the core's requests for a set to the API server.
+//! Sends the core's requests for a set to the API server and returns the results.
 //!
-//! Each request is about one object with its UID: deletions and patches contain it. The result of a request without an
-//! answer in time is unknown.
+//! Each request concerns one object. Deletions and patches contain the object's UID. If a request times out, its result
+//! is unknown.
 
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
@@ -39,19 +39,19 @@ use crate::{
     redact::redacted,
 };
 
-/// The timeout of a request. A new leader waits this long before it reads.
+/// The timeout of a request. A new leader waits this long before it reads the objects.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Further data for a request.
+/// Additional data for a request.
 #[derive(Clone, Debug, Default)]
 pub struct With {
-    /// The template of the request.
+    /// The pod template for the request.
     pub template: Option<Arc<Value>>,
-    /// The present conditions of the status.
+    /// The present conditions in the set's status.
     pub conditions: Vec<Condition>,
 }
 
-/// Sends requests.
+/// Sends requests to the API server.
 #[derive(Clone)]
 pub struct Requests {
     client: Client,
@@ -60,13 +60,13 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Requests to this API server. Nodes get only annotations with these keys, for any set: users who may write sets
-    /// need not have permission to write nodes.
+    /// Creates a sender for the API server of `client`. Headgate sets only the annotations `node_annotations` on nodes.
+    /// Users with permission to write sets do not need permission to write nodes.
     pub fn new(client: Client, node_annotations: Arc<[String]>) -> Self {
         Self { evictions: Evictions::new(client.clone()), client, node_annotations }
     }
 
-    /// Sends the request, and returns the result.
+    /// Sends a request, and returns the result.
     pub async fn ask(&self, asked: &Asked, with: With, wall: WallTime) -> Outcome {
         let answer = self.answer(asked, with, wall);
         timeout(PATIENCE, answer)
@@ -161,7 +161,7 @@ impl Requests {
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
     {
-        // The object is sent unchanged, so that no field of a newer Kubernetes is lost.
+        // The object is sent unchanged, so that fields of a newer Kubernetes version are not lost.
         let url = K::url_path(&(), Some(&set.namespace));
         let request = hyper::Request::post(url)
             .header(hyper::header::CONTENT_TYPE, "application/json")
@@ -193,8 +193,8 @@ impl Requests {
         done(api.delete(name, &DeleteParams::default().preconditions(only)).await.map(|_| None))
     }
 
-    /// A deleted set adopts nothing. Users who deleted it may want to keep its pods, and the garbage collector deletes
-    /// objects whose owner does not exist.
+    /// Adds an owner reference to an object, unless the set was deleted. A user who deleted a set may want to keep its
+    /// pods. The garbage collector deletes objects whose owner does not exist.
     async fn adopt<K>(&self, set: &ObjectKey, uid: &Uid, name: &str, own: &Uid) -> Outcome
     where
         K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
@@ -219,7 +219,7 @@ fn done(answer: kube::Result<Option<Uid>>) -> Outcome {
     }
 }
 
-/// The meaning of an error.
+/// Converts an error to the outcome of a request.
 fn outcome(error: &kube::Error) -> Outcome {
     // Some messages contain the URL of a webhook.
     let kube::Error::Api(status) = error else { return Outcome::Unknown(redacted(&plain(error)).into()) };
@@ -234,7 +234,8 @@ fn outcome(error: &kube::Error) -> Outcome {
     }
 }
 
-/// Why a pod was rejected, with the field. The name of the pod is left out, so that the text is the same for all pods.
+/// The reason why a pod was rejected, with the name of the field. The text omits the pod's name, so that it is
+/// identical for all pods.
 fn refusal(status: &Status) -> String {
     let cause =
         status.details.iter().flat_map(|details| &details.causes).find(|cause| !cause.message.is_empty());

@@ -1,4 +1,4 @@
-//! A watched ControllerRevision of a set.
+//! A watched ControllerRevision of an IngressDaemonSet.
 
 use std::sync::Arc;
 
@@ -30,22 +30,23 @@ pub struct SlimRevision {
     revision: Option<i64>,
 }
 
-/// A revision as seen.
+/// A revision in the form that the controller uses.
 #[derive(Clone, Debug)]
 pub struct SeenRevision {
-    /// The facts for the core.
+    /// The core's facts about the revision.
     pub facts: RevisionFacts,
-    /// The text of the template, which takes less memory than its fields.
+    /// The template as text, which uses less memory than parsed JSON.
     pub template: Arc<str>,
 }
 
 impl SlimRevision {
-    /// The data for the controller.
+    /// Converts the ControllerRevision for the controller. Returns `None` for an invalid ControllerRevision.
     pub fn seen(mut self) -> Option<SeenRevision> {
         let (key, uid) = identity(&mut self.metadata)?;
         let labels = self.metadata.labels.unwrap_or_default();
         let revision = labels.get(REVISION).map(String::as_str).unwrap_or_default();
-        // Anyone who may write ControllerRevisions may write any label and any name. Only the content counts.
+        // Users with permission to write ControllerRevisions may set any label and any name. Therefore, Headgate checks
+        // that the label is the hash of the content.
         let template = template::text(&self.data);
         if let Some(excess) = limits::TEMPLATE.excess(template.len()) {
             debug!(%key, %excess, "ignoring a ControllerRevision");
@@ -67,12 +68,12 @@ impl SlimRevision {
     }
 }
 
-/// The name of the ControllerRevision that stores a revision of a set.
+/// The key of the ControllerRevision that stores a revision of a set.
 pub fn key(set: &ObjectKey, revision: &str) -> ObjectKey {
     ObjectKey::new(set.namespace.clone(), format!("{}-{revision}", set.name))
 }
 
-/// The ControllerRevision for a template.
+/// The ControllerRevision that Headgate creates for a template.
 pub fn made(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, number: i64) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "ControllerRevision",

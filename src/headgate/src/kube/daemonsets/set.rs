@@ -1,4 +1,4 @@
-//! A watched set.
+//! A watched IngressDaemonSet.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,10 +25,10 @@ use crate::{
     kube::slim::{identity, without_annotations},
 };
 
-/// The default number of seconds after which pods of a detached node may be changed.
+/// The default delay in seconds after which Headgate may change the pods of a detached node.
 const GRACE: u64 = 10;
 
-/// A watched set.
+/// A watched IngressDaemonSet.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = IngressDaemonSet)]
 pub struct SlimSet {
@@ -40,19 +40,19 @@ pub struct SlimSet {
     status: Value,
 }
 
-/// A set as seen.
+/// A set in the form that the controller uses.
 #[derive(Clone, Debug)]
 pub struct SeenSet {
-    /// The facts for the core.
+    /// The core's facts about the set.
     pub facts: SetFacts,
-    /// The text of the template. Empty if it exceeds a limit.
+    /// The template as text. The text is empty if the template exceeds a limit.
     pub template: Arc<str>,
-    /// The conditions of its status.
+    /// The conditions of the set's status.
     pub conditions: Box<[Condition]>,
 }
 
 impl SlimSet {
-    /// The data for the controller.
+    /// Converts the set for the controller.
     pub fn seen(mut self) -> Option<SeenSet> {
         let version = self.metadata.resource_version.take().unwrap_or_default();
         let generation = self.metadata.generation.unwrap_or_default();
@@ -84,12 +84,12 @@ impl SlimSet {
     }
 }
 
-/// A field of a value that may not be an object.
+/// Takes a field out of a value, which may not be an object.
 fn take(value: &mut Value, field: &str) -> Value {
     value.get_mut(field).map(Value::take).unwrap_or_default()
 }
 
-/// Reads the spec. Missing or invalid fields have the default of the schema.
+/// Reads the set's spec. Missing or invalid fields have the schema's default.
 fn spec(spec: &Value, template: &Value, text: &str, key: &ObjectKey) -> SetSpec {
     let update = &spec["updateStrategy"];
     let number = |value: &Value, default: usize| {
@@ -125,7 +125,7 @@ fn handshake(update: &Value, set: &ObjectKey) -> Option<Handshake> {
     let (asks, waits) = (&update["annotateNodeToDetach"], &update["waitForDetachmentByAnnotatedTimestamp"]);
     Some(Handshake {
         key: text(&asks["key"])?,
-        // No set mistakes the annotation of another set for its own.
+        // The value names the set, so that no set confuses the annotation of another set with its own.
         value: format!("{}.{}", set.namespace, set.name).into(),
         wait: text(&waits["key"]).map(|key| Wait {
             key,
@@ -151,13 +151,13 @@ fn remembered(status: &Value) -> Remembered {
     Remembered { current: revision("currentRevision"), update: revision("updateRevision"), turns }
 }
 
-/// The form of times in a status. It has milliseconds, so that the same time is read again.
+/// Formats a time for the status. The text contains milliseconds, so that parsing returns the same time.
 pub fn shown(at: WallTime) -> String {
     let millis = i64::try_from(at.elapsed().as_millis()).unwrap_or(i64::MAX);
     format!("{:.3}", Timestamp::from_millisecond(millis).unwrap_or(Timestamp::MAX))
 }
 
-/// Whether a set exists with this UID.
+/// Whether a set has this UID and is not deleted.
 pub fn is_alive(set: &IngressDaemonSet, uid: &Uid) -> bool {
     set.metadata.uid.as_deref() == Some(uid.as_str()) && set.metadata.deletion_timestamp.is_none()
 }
@@ -214,7 +214,7 @@ mod tests {
                 }),
             ))
         };
-        // Room for the term, the expression, the label and the toleration.
+        // The limit also counts the term, the expression, the label and the toleration.
         let room = limits::PLACEMENT.most - 4;
         assert_eq!(values(room).beyond, None);
         assert_eq!(values(room + 1).beyond, limits::PLACEMENT.excess(limits::PLACEMENT.most + 1));

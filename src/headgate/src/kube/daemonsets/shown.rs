@@ -1,4 +1,5 @@
-//! A set with its status, for readers. Another program (`headgate daemonsets`) writes that status.
+//! Watches sets with their status, for `headgate status` and the page. Another program (`headgate daemonsets`) writes
+//! the status.
 
 use std::sync::Arc;
 
@@ -18,10 +19,10 @@ use crate::{
     runtime::sets::{Sets, ShownSet},
 };
 
-/// The maximum number of waiting changes. A watch that is faster has to wait.
+/// The maximum number of changes in the queue. If the queue is full, the watch waits.
 const QUEUE: usize = 64;
 
-/// The part of a set that is read.
+/// The parts of a set that this module reads.
 #[derive(Clone, Debug, Deserialize, kube::Resource)]
 #[resource(inherit = IngressDaemonSet)]
 struct SlimShown {

@@ -1,4 +1,4 @@
-//! The written status of a set: counts, updating nodes, conditions.
+//! Writes the status of a set: counts, updating nodes and conditions.
 
 use headgate_core::{WallTime, model::excerpt::brief};
 use headgate_daemonset::model::status::{Roll, Status};
@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use super::set::shown;
 
-/// The number of degraded nodes that are named.
+/// The maximum number of degraded nodes that the status names.
 const MOST_NAMED: usize = 100;
 
-/// The content of a condition: its status, its reason, a sentence.
+/// The content of a condition: its status, its reason and a sentence.
 type Says = (&'static str, &'static str, String);
 
-/// The patch that writes a status to this version of the set. The earlier conditions provide the transition times.
+/// Creates the patch that writes a status to the version `version` of the set. The patch keeps the transition times of
+/// unchanged conditions in `before`.
 pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime) -> Value {
     let turns: Vec<Value> = status
         .remembered
@@ -35,7 +36,7 @@ pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime
         })
     };
     if status.roll == Roll::TooLarge {
-        // Nothing is counted, so everything else remains unchanged.
+        // The controller counted nothing, so all other fields remain unchanged.
         let others =
             before.iter().filter(|condition| condition.type_ != "Progressing").map(|other| json!(other));
         let conditions: Vec<Value> =
@@ -67,7 +68,7 @@ pub fn patch(version: &str, status: &Status, before: &[Condition], now: WallTime
     })
 }
 
-/// The first of some nodes, by name.
+/// The first few nodes, by name.
 fn names<'a>(nodes: impl ExactSizeIterator<Item = &'a std::sync::Arc<str>>) -> String {
     const MOST: usize = 3;
     let count = nodes.len();
@@ -76,7 +77,7 @@ fn names<'a>(nodes: impl ExactSizeIterator<Item = &'a std::sync::Arc<str>>) -> S
     format!("{}{rest}", named.join(", "))
 }
 
-/// The state of the rollout, as a condition.
+/// The condition `Progressing`, which describes the rollout.
 pub fn progress(status: &Status) -> Says {
     let of = format!("{} of {} nodes are updated", status.updated_nodes, status.nodes);
     let (is, said) = match status.roll {
@@ -112,7 +113,7 @@ fn available(status: &Status) -> Says {
     ("False", "NodesDegraded", format!("fewer pods are available than desired on {nodes}"))
 }
 
-/// Whether pods are created, as a condition.
+/// The condition `PodsCreated`.
 pub fn created(status: &Status) -> Says {
     match &status.refused {
         None => ("True", "AsExpected", "the API server accepts all pods".to_owned()),

@@ -1,4 +1,4 @@
-//! The pod template of a set: its hash, the nodes for its pods, and the pods from it.
+//! The pod template of a set: its hash, its placement rules, and pods created from it.
 
 use headgate_core::model::object::{Labels, ObjectKey, Uid};
 use headgate_daemonset::{
@@ -10,13 +10,13 @@ use sha2::{Digest, Sha256};
 
 use super::{API, KIND};
 
-/// The hash of a template, which is the name of its revision: SHA-256 of its text, cut to 160 bits because a label has
-/// at most 63 characters. Nobody can write another template with the same hash.
+/// The hash of a template, which is also the name of the revision. The hash is a SHA-256 of the text, cut to 160 bits
+/// because a label has at most 63 characters. A different template with the same hash cannot be found in practice.
 pub fn revision(template: &Value) -> String {
     revision_of(&text(template))
 }
 
-/// The text of a template. `serde_json` sorts the fields of an object.
+/// The template as text. `serde_json` sorts the fields of objects, so equal templates have equal texts.
 pub fn text(template: &Value) -> String {
     template.to_string()
 }
@@ -34,7 +34,7 @@ pub fn labels(template: &Value, set: &str) -> Labels {
     own.chain([(OWNED_BY, set)]).collect()
 }
 
-/// The nodes that a template's pods may use.
+/// The nodes on which the template's pods may run.
 pub fn placement(template: &Value) -> Placement {
     let spec = &template["spec"];
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
@@ -53,7 +53,7 @@ pub fn placement(template: &Value) -> Placement {
     Placement { selector: selector.collect(), terms, tolerations: tolerations.chain(tolerated()).collect() }
 }
 
-/// The number of conditions for the nodes of a template's pods.
+/// The number of placement conditions in the template.
 pub fn placement_size(template: &Value) -> usize {
     let spec = &template["spec"];
     let count = |value: &Value| value.as_array().map_or(0, Vec::len);
@@ -67,7 +67,7 @@ pub fn placement_size(template: &Value) -> usize {
         + requirements.map(|requirement| 1 + count(&requirement["values"])).sum::<usize>()
 }
 
-/// A requirement. One with an unknown operator matches nothing.
+/// Reads a requirement of a selector. A requirement with an unknown operator matches nothing.
 pub fn requirement(value: &Value) -> Requirement {
     let operator = value["operator"].as_str().and_then(Operator::of_word);
     let values = value["values"].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -78,7 +78,7 @@ pub fn requirement(value: &Value) -> Requirement {
     }
 }
 
-/// A toleration. `None`: its operator or effect is unknown.
+/// Reads a toleration. `None`: the toleration's operator or effect is unknown.
 fn toleration(value: &Value) -> Option<Toleration> {
     let text = |field: &str| value[field].as_str().filter(|text| !text.is_empty());
     let effect = match text("effect") {
@@ -88,14 +88,14 @@ fn toleration(value: &Value) -> Option<Toleration> {
     let key = text("key").map(Into::into);
     let value = match text("operator") {
         Some("Exists") => None,
-        // Without a key, only `Exists` is valid.
+        // Kubernetes accepts a toleration without a key only if its operator is `Exists`.
         None | Some("Equal") => Some(text("value").unwrap_or_default().into()),
         Some(_) => return None,
     };
     Some(Toleration { key, value, effect })
 }
 
-/// The owner reference to a set.
+/// The owner reference that makes the set the controller of an object.
 pub fn controlled_by(set: &ObjectKey, uid: &Uid) -> Value {
     json!({
         "apiVersion": API, "kind": KIND, "name": &*set.name, "uid": uid.as_str(),
@@ -103,8 +103,7 @@ pub fn controlled_by(set: &ObjectKey, uid: &Uid) -> Value {
     })
 }
 
-/// A pod from a template for a node, in the form of the DaemonSet controller: the scheduler can only place it on that
-/// node.
+/// Creates a pod for a node in the way of the DaemonSet controller: the scheduler can only place the pod on that node.
 pub fn pod(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, name: &str, node: &str) -> Value {
     let mut labels = template["metadata"]["labels"].as_object().cloned().unwrap_or_default();
     labels.insert(OWNED_BY.to_owned(), (*set.name).into());
@@ -129,7 +128,7 @@ pub fn pod(set: &ObjectKey, uid: &Uid, template: &Value, revision: &str, name: &
     })
 }
 
-/// Replaces the required node affinity by the name of the node. The affinity was checked before.
+/// Replaces the required node affinity with the name of the node. The caller has already checked the original affinity.
 fn on_node(spec: &mut Map<String, Value>, node: &str) {
     let mut affinity = spec.get("affinity").and_then(Value::as_object).cloned().unwrap_or_default();
     let mut of_nodes = affinity.get("nodeAffinity").and_then(Value::as_object).cloned().unwrap_or_default();

@@ -20,19 +20,19 @@ use crate::kube::{
     watch::{Closed, Following, stream, within},
 };
 
-/// News of a watch.
-#[allow(clippy::large_enum_variant)] // they are moved once, and hardly any waits
+/// A message from a watch.
+#[allow(clippy::large_enum_variant)] // each value is moved once, and few are queued
 #[derive(Clone, Debug)]
 pub enum News {
-    /// News of sets.
+    /// A message about sets.
     Sets(Change<SeenSet>),
-    /// News of their pods.
+    /// A message about the pods of sets.
     Pods(Change<SetPod>),
-    /// News of nodes.
+    /// A message about nodes.
     Nodes(Change<SetNode>),
-    /// News of ControllerRevisions.
+    /// A message about ControllerRevisions.
     Revisions(Change<SeenRevision>),
-    /// News of PodDisruptionBudgets.
+    /// A message about PodDisruptionBudgets.
     Budgets(Change<BudgetFacts>),
 }
 
@@ -41,9 +41,9 @@ pub enum News {
 pub struct Watches {
     /// The API server.
     pub client: Client,
-    /// The clock, the metrics and the failures.
+    /// The clock, the metrics and the watch failures.
     pub following: Following,
-    /// The receiver of news.
+    /// The channel to which the watches send messages.
     pub into: mpsc::Sender<News>,
 }
 
@@ -71,7 +71,7 @@ impl Watches {
         self.follow("poddisruptionbudgets", None, scope, SlimBudget::into_facts, News::Budgets)
     }
 
-    /// Watches the nodes. Lists them once more on request.
+    /// Watches the nodes. Lists the nodes again on request.
     pub async fn nodes(self, again: Arc<Notify>) -> Ends {
         let api: Api<SlimSetNode> = Api::all(self.client.clone());
         let stream = move |page| stream(api.clone(), watcher::Config::default().page_size(page));

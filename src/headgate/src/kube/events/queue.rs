@@ -1,9 +1,10 @@
-//! A queue of Events, round robin between namespaces. A tenant with thousands of invalid objects therefore does not
-//! delay Events of others.
+//! A queue of Events that serves namespaces in turn. Therefore, a tenant with thousands of invalid objects does not
+//! delay Events of other tenants.
 //!
-//! * **Owns** the waiting Events, and how many Events each namespace may still have.
-//! * **Guarantees.** At most [`QUEUE`] Events wait, and at most [`OF_A_NAMESPACE`] of one namespace. A namespace gets
-//!   [`Allowance::MOST`] at once and then two per second. For one object and reason, only the newest waits.
+//! * **Owns** the queued Events, and the remaining allowance of each namespace.
+//! * **Guarantees.** The queue contains at most [`QUEUE`] Events, and at most [`OF_A_NAMESPACE`] from one namespace. A
+//!   namespace may emit [`Allowance::MOST`] Warnings in a burst, and then two per second. For each object and reason,
+//!   the queue contains only the newest Event.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -18,11 +19,11 @@ use tokio::sync::mpsc;
 
 use crate::runtime::clock::Clock;
 
-/// The maximum number of waiting Events. More are dropped and counted.
+/// The maximum number of queued Events. Further Events are dropped and counted.
 pub const QUEUE: usize = 1024;
-/// The maximum number of waiting Events of one namespace.
+/// The maximum number of queued Events of one namespace.
 const OF_A_NAMESPACE: usize = 128;
-/// Above this number of namespaces, full allowances are forgotten.
+/// If more namespaces have an allowance, full allowances are dropped.
 const NAMESPACES: usize = 1024;
 
 /// A limit on the rate of Events.
@@ -34,15 +35,15 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// The maximum burst.
+    /// The maximum number of Events in a burst.
     pub const MOST: f64 = 100.0;
 
-    /// An allowance with the maximum burst and this rate per second.
+    /// Creates an allowance with the maximum burst and a rate per second.
     pub const fn new(a_second: f64, now: Moment) -> Self {
         Self { left: Self::MOST, at: now, a_second }
     }
 
-    /// Takes one Event from the allowance, if possible.
+    /// Takes one Event from the allowance. Returns `false` if the allowance is used up.
     pub fn take(&mut self, now: Moment) -> bool {
         self.pass(now);
         let may = self.left >= 1.0;
@@ -67,7 +68,7 @@ const A_SECOND: f64 = 2.0;
 #[derive(Debug, Default)]
 struct Queue {
     waiting: BTreeMap<Arc<str>, VecDeque<Notice>>,
-    /// The namespaces with waiting Events, in round-robin order.
+    /// The namespaces with queued Events, in round-robin order.
     turns: VecDeque<Arc<str>>,
     allowances: BTreeMap<Arc<str>, Allowance>,
 }
@@ -83,7 +84,7 @@ fn namespace(about: &About) -> Arc<str> {
 }
 
 impl Queue {
-    /// Whether a notice of this namespace may be queued.
+    /// Whether a notice about an object in this namespace may be queued.
     fn allows(&mut self, namespace: &Arc<str>, notice: &Notice, now: Moment) -> bool {
         if self.waiting.get(namespace).is_some_and(|waiting| waiting.len() >= OF_A_NAMESPACE) {
             return false;
@@ -118,7 +119,7 @@ impl Queue {
         notice
     }
 
-    /// Replaces a waiting notice about the same object and reason.
+    /// Replaces a queued notice about the same object and reason.
     fn replace(&mut self, namespace: &Arc<str>, notice: &Notice) -> bool {
         let mut waiting = self.waiting.get_mut(namespace).into_iter().flatten();
         let is_same = |other: &&mut Notice| other.about == notice.about && other.reason == notice.reason;
@@ -132,7 +133,7 @@ impl Queue {
 #[derive(Clone, Debug)]
 pub struct Sender {
     queue: Arc<Mutex<Queue>>,
-    /// One permit for each waiting Event.
+    /// The channel contains one item for each queued Event.
     places: mpsc::Sender<()>,
     clock: Clock,
 }
@@ -144,14 +145,14 @@ pub struct Receiver {
     places: mpsc::Receiver<()>,
 }
 
-/// A queue of Events.
+/// Creates a queue of Events.
 pub fn channel(clock: Clock) -> (Sender, Receiver) {
     let (queue, (sender, receiver)) = (Arc::<Mutex<Queue>>::default(), mpsc::channel(QUEUE));
     (Sender { queue: queue.clone(), places: sender, clock }, Receiver { queue, places: receiver })
 }
 
 impl Sender {
-    /// Queues a notice. `false`: the queue is full, or the namespace has used up its allowance.
+    /// Queues a notice. Returns `false` if the queue is full, or if the namespace has used up its allowance.
     #[must_use]
     pub fn send(&self, notice: Notice) -> bool {
         let namespace = namespace(&notice.about);
@@ -166,14 +167,14 @@ impl Sender {
         waits
     }
 
-    /// Whether less than half of the queue is used. Normal Events leave the other half to Warnings.
+    /// Whether less than half of the queue is in use. The other half is reserved for Warnings.
     pub fn has_room(&self) -> bool {
         self.places.capacity() > QUEUE / 2
     }
 }
 
 impl Receiver {
-    /// The next notice. `None`: all senders are dropped.
+    /// Waits for the next notice. `None`: all senders were dropped.
     pub async fn recv(&mut self) -> Option<Notice> {
         self.places.recv().await?;
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).take()

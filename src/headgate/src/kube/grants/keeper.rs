@@ -1,4 +1,4 @@
-//! The task that manages the grants: it receives the news of the watches, and sends the engine all existing grants.
+//! This task manages grants: it receives messages from the watches, and sends all present grants to the engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,24 +22,24 @@ use crate::{
     runtime::{authority::Authority, clock::Clock},
 };
 
-/// The maximum amount of waiting news. A watch that is faster has to wait.
+/// The maximum number of messages in the queue. If the queue is full, the watches wait.
 pub const QUEUE: usize = 256;
-/// If all answers were rejections for this time, the API server will not change its answer.
+/// If the API server rejects the list for this long, Headgate assumes that the rejection is permanent.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The data of the task.
 pub struct Keeper {
-    /// News from the watches.
+    /// Messages from the watches.
     pub news: mpsc::Receiver<News>,
     /// Inputs to the engine.
     pub inbox: mpsc::Sender<Input>,
     /// The queue of Events.
     pub notices: events::Sender,
-    /// The data for `doctor`.
+    /// The data for `headgate doctor`.
     pub shown: watch::Sender<Shown>,
-    /// Whether a target group needs a grant to be bound.
+    /// Whether binding a target group requires a grant.
     pub required: bool,
-    /// Whether this replica leads. Only the leader reports errors in grants.
+    /// Whether this replica is the leader. Only the leader reports errors in grants.
     pub authority: Authority,
     /// The time.
     pub clock: Clock,
@@ -47,28 +47,28 @@ pub struct Keeper {
     pub metrics: Arc<Metrics>,
 }
 
-/// The grants, for people.
+/// The state of the grants, for people.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// Whether grants are required.
     pub required: bool,
-    /// The grants in force. `None`: the engine has none yet.
+    /// The grants that are in effect. `None`: the engine has received no grants yet.
     pub all: Option<Vec<GrantFacts>>,
-    /// Why grants, or the namespaces that they select, cannot be read.
+    /// The reasons why grants or namespace labels cannot be read.
     pub unread: Vec<String>,
-    /// The objects with an invalid part, and what to write instead.
+    /// Each object with an invalid part, and a message that states what to write instead.
     pub problems: Vec<(String, String)>,
 }
 
-/// The state of a list.
+/// The state of a watch's list.
 #[derive(Debug, Default)]
 enum Source {
-    /// It has neither arrived nor been rejected, or the API server does not answer.
+    /// The list is pending, or the API server does not answer.
     #[default]
     Awaited,
-    /// It has been rejected since this time, for this reason.
+    /// The API server has rejected the list since `since`, for the reason `why`.
     Refused { since: Moment, why: String, told: bool },
-    /// It has arrived at least once.
+    /// The list was received at least once.
     Listed,
 }
 
@@ -79,7 +79,7 @@ impl Source {
         was_told
     }
 
-    /// Records a rejection. Listed grants remain.
+    /// Records that the API server rejected the list. A received list remains valid.
     fn refused(&mut self, why: String, now: Moment) {
         match self {
             Self::Awaited => *self = Self::Refused { since: now, why, told: false },
@@ -88,14 +88,15 @@ impl Source {
         }
     }
 
-    /// Records another failure. It ends earlier rejections, unless the list was already given up.
+    /// Records a failure other than a rejection. The failure resets the time of earlier rejections, unless Headgate has
+    /// already stopped waiting for the list.
     fn failed(&mut self) {
         if matches!(self, Self::Refused { told: false, .. }) {
             *self = Self::Awaited;
         }
     }
 
-    /// When the list is given up if nothing else arrives.
+    /// The time at which Headgate stops waiting for a rejected list.
     fn due(&self) -> Option<Moment> {
         match self {
             Self::Refused { since, told: false, .. } => Some(*since + PATIENCE),
@@ -110,7 +111,7 @@ impl Source {
         }
     }
 
-    /// Gives up the list, if it is time. Returns the reason the first time.
+    /// Stops waiting for the list after [`PATIENCE`]. Returns the reason once.
     fn give_up(&mut self, now: Moment) -> Option<&str> {
         match self {
             Self::Refused { since, why, told } if !*told && now.since(*since) >= PATIENCE => {
@@ -134,7 +135,7 @@ struct Memory {
     namespaces: Source,
     sent: Option<Vec<GrantFacts>>,
     said: Notices<About>,
-    /// Objects that were reported.
+    /// Objects whose errors were reported.
     bad: Vec<About>,
 }
 
@@ -174,7 +175,7 @@ impl Memory {
         }
     }
 
-    /// Gives up lists that are due, and logs whether Headgate continues without them or waits.
+    /// Stops waiting for lists that are overdue, and logs whether Headgate continues without them.
     fn give_up(&mut self, required: bool, now: Moment) {
         let then = if required {
             "Headgate registers and deregisters nothing until they can be read (--grants=required)"
@@ -193,7 +194,7 @@ impl Memory {
         self.grants.due().into_iter().chain(self.namespaces.due()).min()
     }
 
-    /// All grants, if they are known and differ from those sent before.
+    /// Returns all grants if they are complete and differ from the last sent grants.
     fn next(&mut self, required: bool) -> Option<Vec<GrantFacts>> {
         let ready = self.grants.is_settled(required)
             && (!self.known.lacks_namespaces() || self.namespaces.is_settled(required));
@@ -211,7 +212,7 @@ impl Memory {
         Shown { required, all: self.sent.clone(), unread, problems: problems.collect() }
     }
 
-    /// Errors that were not reported yet.
+    /// Returns errors that were not reported yet.
     fn unsaid(&mut self) -> Vec<Notice> {
         let mut problems = self.known.problems();
         problems.retain(|_, problems| !problems.is_empty());
@@ -232,7 +233,7 @@ impl Memory {
 }
 
 impl Keeper {
-    /// Runs until the engine receives no more, or the watches have ended.
+    /// Runs until the engine or the watches have ended.
     pub async fn run(mut self) -> Result<(), String> {
         let mut memory = Memory::default();
         loop {
@@ -241,7 +242,7 @@ impl Keeper {
                 news = self.news.recv() => {
                     let news = news.ok_or("the watches have ended")?;
                     memory.take(news, self.clock.now());
-                    // News that arrived together is one change.
+                    // Messages that arrived together are processed as one change.
                     while let Ok(more) = self.news.try_recv() {
                         memory.take(more, self.clock.now());
                     }
@@ -281,7 +282,7 @@ impl Keeper {
     }
 }
 
-/// The name of an object in messages.
+/// The name of an object for messages.
 fn named(about: &About) -> String {
     match about {
         About::Grant(name, _) => format!("TargetGroupGrant {name}"),
@@ -322,7 +323,7 @@ mod tests {
         News::Grants(Seen::Refused("no such kind".into()))
     }
 
-    /// The names of the grants and namespaces that are sent to the engine now, if any.
+    /// The names of the grants and namespaces that are now sent to the engine, if any.
     fn next(memory: &mut Memory, required: bool, now: u64) -> Option<Vec<String>> {
         memory.give_up(required, at(now));
         let all = memory.next(required)?;

@@ -1,6 +1,6 @@
-//! The watched grants and namespaces, and the namespaces that each grant means now.
+//! The watched grants and namespaces, and the namespaces that each grant covers at present.
 //!
-//! A changed namespace is only compared with the selectors, a changed grant with all namespaces.
+//! A changed namespace is compared with all selectors. A changed grant is compared with all namespaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -18,16 +18,16 @@ use super::{
     written::{Written, read},
 };
 
-/// The maximum number of reports about one object.
+/// The maximum number of reported errors per object.
 const SAID: usize = 8;
 
 type Labels = BTreeMap<String, String>;
 
-/// The watched objects.
+/// The watched grants and namespaces.
 #[derive(Debug, Default)]
 pub struct Known {
     grants: BTreeMap<Arc<str>, Grant>,
-    /// The namespaces. `None`: never listed.
+    /// The labels of all namespaces. `None`: namespaces were never listed.
     namespaces: Option<BTreeMap<Arc<str>, Labels>>,
 }
 
@@ -35,13 +35,13 @@ pub struct Known {
 struct Grant {
     about: About,
     written: Written,
-    /// The namespaces that its selector matches.
+    /// The namespaces that the grant's selector matches.
     selected: BTreeSet<Arc<str>>,
     problems: Vec<String>,
 }
 
 impl Known {
-    /// Applies a change of TargetGroupGrants.
+    /// Applies a change to the known TargetGroupGrants.
     pub fn take_grants(&mut self, change: Change<Entry>) {
         match change {
             Change::Applied(entry) => self.put(entry),
@@ -58,7 +58,7 @@ impl Known {
         }
     }
 
-    /// Applies a change of namespaces.
+    /// Applies a change to the known namespaces.
     pub fn take_namespaces(&mut self, change: Change<Labelled>) {
         match change {
             Change::Applied(Labelled { name, labels }) => {
@@ -87,7 +87,7 @@ impl Known {
     }
 
     fn put(&mut self, entry: Entry) {
-        // Another object with the same name is not an earlier version.
+        // An object with the same name but another UID is not an earlier version.
         let before = self.grants.get(&entry.name).filter(|grant| grant.about == entry.about);
         let (written, problems) = read(&entry.spec, before.map(|grant| &grant.written));
         let namespaces = self.namespaces.as_ref();
@@ -95,12 +95,13 @@ impl Known {
         self.grants.insert(entry.name, Grant { about: entry.about, written, selected, problems });
     }
 
-    /// Whether a grant selects namespaces by label, and they were never listed.
+    /// Whether a grant selects namespaces by label, but namespaces were never listed.
     pub fn lacks_namespaces(&self) -> bool {
         self.namespaces.is_none() && self.grants.values().any(|grant| grant.written.selector.is_some())
     }
 
-    /// All grants, without those whose namespaces are unknown. A partial list would exclude the other namespaces.
+    /// Returns all grants, except grants whose namespaces are unknown. A grant with a partial list would exclude the
+    /// missing namespaces.
     pub fn facts(&self) -> Vec<GrantFacts> {
         let is_known = |grant: &Grant| self.namespaces.is_some() || grant.written.selector.is_none();
         let known = self.grants.iter().filter(|(_, grant)| is_known(grant));
@@ -114,7 +115,7 @@ impl Known {
             .collect()
     }
 
-    /// The errors in each object.
+    /// The errors in each grant.
     pub fn problems(&self) -> BTreeMap<About, Vec<String>> {
         let mut all: BTreeMap<About, Vec<String>> = BTreeMap::new();
         for grant in self.grants.values() {
@@ -161,7 +162,7 @@ mod tests {
         Change::Relisted(Scope::Cluster, all)
     }
 
-    /// Each grant with its namespaces.
+    /// Formats each grant with its namespaces.
     fn facts(known: &Known) -> Vec<String> {
         let facts = known.facts();
         let namespaces = |grant: &GrantFacts| grant.namespaces.iter().cloned().collect::<Vec<_>>().join(",");

@@ -1,4 +1,5 @@
-//! Which namespaces may bind which target groups: the watched grants, resolved for the engine.
+//! Grants determine which namespaces may bind which target groups. This module watches grants and resolves their
+//! namespaces for the engine.
 //!
 //! ```text
 //!  watch of TargetGroupGrants ─┐          Written: the valid parts of each grant
@@ -6,13 +7,13 @@
 //!  watch of namespaces ────────┘                 └─► errors: an Event, by the leader
 //! ```
 //!
-//! * **Owns** the grants and the labels of namespaces as last seen.
-//! * **Guarantees.** The engine gets no grants before they were listed, and the namespaces too if a grant needs their labels.
-//!   From then on it gets all grants at every change. A listed grant remains until a list or an event changes it, during
-//!   any failure.
-//! * **Caveat.** If the API server rejects the list permanently (the CRD is not installed, or a permission is missing),
-//!   waiting is useless. If grants are optional, Headgate then continues without them after [`keeper::PATIENCE`]. If they
-//!   are required, it waits. It always waits for an API server that does not answer.
+//! * **Owns** the last received grants and namespace labels.
+//! * **Guarantees.** The engine receives grants only after the grants were listed, and after the namespaces were listed
+//!   if a grant selects them by label. After the first lists, the engine receives all grants at every change. During
+//!   any failure, a listed grant remains in effect until a list or an event changes it.
+//! * **Caveat.** If the CRD is not installed or a permission is missing, the API server rejects the list permanently,
+//!   so waiting is useless. If grants are optional, Headgate then continues without grants after [`keeper::PATIENCE`].
+//!   If grants are required, Headgate waits. Headgate always waits for an API server that does not answer.
 
 pub mod keeper;
 pub mod known;

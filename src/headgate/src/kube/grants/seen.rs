@@ -1,4 +1,4 @@
-//! The news of the watches of grants and namespaces.
+//! The messages of the watches of grants and namespaces.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,48 +7,48 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::core::PartialObjectMeta;
 use serde_json::Value;
 
-/// News of a watch.
+/// A message from a watch.
 #[derive(Debug)]
 pub enum Seen<T> {
-    /// A change.
+    /// An object has changed, or all objects were listed.
     Changed(Change<T>),
-    /// The API server rejects the watch permanently. Contains why, and what to do.
+    /// The API server rejects the watch. The text states the reason and what to do.
     Refused(String),
-    /// It failed in another way.
+    /// The watch failed for another reason.
     Failed,
 }
 
-/// News of one of the watches.
+/// A message from one of the watches.
 #[derive(Debug)]
 pub enum News {
-    /// News of TargetGroupGrants.
+    /// A message about TargetGroupGrants.
     Grants(Seen<Entry>),
-    /// News of namespaces.
+    /// A message about namespaces.
     Namespaces(Seen<Labelled>),
 }
 
-/// A stored grant.
+/// A grant as stored in Kubernetes.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its name.
+    /// The grant's name.
     pub name: Arc<str>,
-    /// The object.
+    /// The identity of the grant.
     pub about: About,
-    /// Its content.
+    /// The grant's spec.
     pub spec: Value,
 }
 
 /// A namespace and its labels.
 #[derive(Clone, Debug)]
 pub struct Labelled {
-    /// Its name.
+    /// The namespace's name.
     pub name: Arc<str>,
-    /// Its labels.
+    /// The namespace's labels.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Labelled {
-    /// Reads a namespace. `None`: it has no name, which the API server never sends.
+    /// Reads a namespace. Returns `None` for a namespace without a name, which the API server never sends.
     pub fn of(namespace: PartialObjectMeta<Namespace>) -> Option<Self> {
         let name = namespace.metadata.name?.into();
         Some(Self { name, labels: namespace.metadata.labels.unwrap_or_default() })

@@ -1,4 +1,4 @@
-//! Reads grants part by part, so that an invalid part hides no other.
+//! Reads each part of a grant separately, so that an invalid part does not affect other parts.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::seen::Entry;
 use crate::{api::TargetGroupGrant, kube::slim::without_annotations};
 
-/// The maximum number of entries of each list. The schema has the same limit.
+/// The maximum number of target groups. The CRD's schema has the same limit.
 const GROUPS: usize = 200;
 const NAMES: usize = 1000;
 const ALLOWED: usize = 10;
@@ -27,7 +27,8 @@ pub struct SlimGrant {
 }
 
 impl SlimGrant {
-    /// The content. `None`: the object has no identity, which the API server never sends.
+    /// Converts the object to an entry. Returns `None` for an object without a name or UID, which the API server never
+    /// sends.
     pub fn into_entry(self) -> Option<Entry> {
         let name: Arc<str> = self.metadata.name?.into();
         let about = About::Grant(name.clone(), Uid::new(self.metadata.uid?));
@@ -38,18 +39,18 @@ impl SlimGrant {
 /// The valid parts of a grant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Written {
-    /// The target groups.
+    /// The target groups in the grant.
     pub(super) groups: Vec<GroupPattern>,
-    /// The namespaces that it lists.
+    /// The namespaces that the grant names.
     pub(super) names: BTreeSet<Arc<str>>,
-    /// The selector of further namespaces.
+    /// The label selector of further namespaces.
     pub(super) selector: Option<Selector>,
     /// Whether `allow` contains `Exclusive`.
     pub(super) exclusive: bool,
 }
 
-/// Reads a grant. If a part is invalid, the other parts count, and so does its earlier value in `before`: an error
-/// removes nothing. Also returns the errors, and what to write instead.
+/// Reads a grant's spec. If a part is invalid, the part's earlier value in `before` remains in effect in addition to
+/// its valid entries. The second result contains the errors, and states what to write instead.
 pub(super) fn read(spec: &Value, before: Option<&Written>) -> (Written, Vec<String>) {
     let nothing = Written::default();
     let mut reader = Reader { before: before.unwrap_or(&nothing), problems: Vec::new() };
@@ -76,7 +77,8 @@ impl Reader<'_> {
         }
     }
 
-    /// The texts of a list, at most `most`. Reports values that are not texts. Returns whether all were.
+    /// Reads at most `most` strings from a list. Values that are not strings are reported as errors. The second result
+    /// states whether the list is valid.
     fn texts<'v>(&mut self, path: &str, list: &'v Value, most: usize) -> (Vec<&'v str>, bool) {
         let items: &'v [Value] = match list {
             Value::Null => &[],
@@ -188,7 +190,7 @@ impl Reader<'_> {
     }
 }
 
-/// The rule of Kubernetes for the names of namespaces (RFC 1123 label).
+/// Whether the text is a valid namespace name (RFC 1123 label).
 fn is_namespace(text: &str) -> bool {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=63).contains(&text.len())

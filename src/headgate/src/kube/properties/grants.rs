@@ -1,4 +1,4 @@
-//! Grants with random changes.
+//! Property tests with randomly changed grants.
 
 use headgate_core::{Change, Scope};
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn grant(name: &str) -> Value {
     })
 }
 
-/// The number of reports about the grants, if they have the right form.
+/// The number of errors in the grants, if all messages have the required form.
 fn said(known: &Known) -> Result<usize, TestCaseError> {
     let said: Vec<String> = known.problems().into_values().flatten().collect();
     for problem in &said {

@@ -1,4 +1,4 @@
-//! TargetLedgers with random changes.
+//! Property tests with randomly changed TargetLedgers.
 
 use headgate_core::{
     ledger::{PackedLedger, PodMark},

@@ -1,4 +1,4 @@
-//! The annotations of pods that are being evicted.
+//! Property tests of the annotations on pods that are being evicted.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -52,7 +52,7 @@ fn what_is_written_in_any_order_is_read_back_by_the_pod_it_is_about_and_by_no_ot
     });
 }
 
-/// A value that anybody who may patch pods could have written.
+/// A value that any user with permission to patch pods could write.
 fn forged() -> impl Strategy<Value = String> {
     let time = || {
         prop_oneof![

@@ -1,4 +1,4 @@
-//! Pods, Services and nodes with random changes.
+//! Property tests with randomly changed pods, Services and nodes.
 
 use headgate_core::{binding::annotation, model::load_balancer::LoadBalancerType};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! TargetBindings in a list, one of which has random changes.
+//! Property tests with a list of TargetBindings, one of which is randomly changed.
 
 use headgate_core::model::target_binding::Pods;
 use proptest::prelude::*;

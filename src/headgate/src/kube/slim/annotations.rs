@@ -1,4 +1,4 @@
-//! The annotations that are kept of an object.
+//! Selects the annotations that Headgate keeps in memory.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -13,19 +13,19 @@ use serde::{
 
 use super::known;
 
-/// The annotations to keep.
+/// The annotations that are kept for one kind of object.
 pub trait Annotations {
     fn kept(self) -> Option<BTreeMap<String, String>>;
 }
 
-/// None.
+/// Keeps no annotations.
 impl Annotations for IgnoredAny {
     fn kept(self) -> Option<BTreeMap<String, String>> {
         None
     }
 }
 
-/// The annotations of a Service with Headgate's prefix, or nearly.
+/// Keeps the annotations of a Service that begin with Headgate's prefix, including misspelled ones.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct OfService(BTreeMap<String, Option<String>>);
@@ -38,7 +38,7 @@ impl Annotations for OfService {
     }
 }
 
-/// Headgate's annotations of a node.
+/// Keeps Headgate's annotation of a node.
 #[derive(Default, Deserialize)]
 #[serde(transparent)]
 pub struct OfNode(BTreeMap<String, Option<String>>);
@@ -51,7 +51,7 @@ impl Annotations for OfNode {
     }
 }
 
-/// With the value `true`, the cluster-autoscaler treats a pod like one of a DaemonSet.
+/// If the value is `true`, the cluster-autoscaler treats the pod as a DaemonSet pod.
 pub const AS_DAEMON: &str = "cluster-autoscaler.kubernetes.io/daemonset-pod";
 
 /// The relevant annotations of a pod.
@@ -60,7 +60,8 @@ const OF_POD: [&str; 7] = {
     [EXPECTED_BINDINGS, policy::HOLD, AS_DAEMON, leaving, waits, deregistered, may_go]
 };
 
-/// The annotations of a pod. There may be 100,000 pods with long annotations, so only the relevant ones are read.
+/// Keeps the relevant annotations of a pod. A cluster may have 100,000 pods with long annotations, so only relevant
+/// annotations are read.
 #[derive(Default)]
 pub struct OfPod(BTreeMap<String, String>);
 

@@ -1,5 +1,4 @@
-//! The metadata that is kept of an object: its identity, labels and age, whether it is being deleted, its controller,
-//! and some annotations.
+//! The metadata that Headgate keeps in memory: identity, labels, age, deletion, controller, and some annotations.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,8 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{annotations::Annotations, known, null_is_default};
 
-/// The metadata that is kept. `managedFields` alone is often larger than the rest of an object.
+/// The kept metadata of an object. The omitted `managedFields` alone are often larger than all other fields of an
+/// object.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound = "A: Default + Deserialize<'de>")]
 struct Meta<A> {
@@ -23,13 +23,13 @@ struct Meta<A> {
     generation: Option<i64>,
     labels: Option<BTreeMap<String, Option<String>>>,
     creation_timestamp: Option<String>,
-    /// Only its presence matters.
+    /// Only the presence of the timestamp matters.
     deletion_timestamp: Option<IgnoredAny>,
     owner_references: Option<Vec<Option<Owner>>>,
     annotations: Option<A>,
 }
 
-/// An owner. Only the controller is kept.
+/// An owner reference. Only the reference to the controller is kept.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Owner {
@@ -78,7 +78,7 @@ pub fn without_annotations<'de, D: Deserializer<'de>>(from: D) -> Result<ObjectM
     null_is_default::<_, Meta<IgnoredAny>>(from).map(Into::into)
 }
 
-/// Reads metadata with the annotations that `A` keeps.
+/// Reads metadata with the annotations that `A` selects.
 pub fn with_annotations<'de, A, D>(from: D) -> Result<ObjectMeta, D::Error>
 where
     A: Annotations + Default + Deserialize<'de>,
@@ -87,7 +87,7 @@ where
     null_is_default::<_, Meta<A>>(from).map(Into::into)
 }
 
-/// Returns the identity of the object.
+/// Takes the namespace, name and UID out of the metadata.
 pub fn identity(meta: &mut ObjectMeta) -> Option<(ObjectKey, Uid)> {
     let key = ObjectKey::new(meta.namespace.take()?, meta.name.take()?);
     Some((key, Uid::new(meta.uid.take()?)))

@@ -1,4 +1,4 @@
-//! The relevant part of a pod.
+//! The parts of a pod that Headgate needs.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -136,7 +136,7 @@ struct ContainerStatus {
     state: Option<ContainerState>,
 }
 
-/// Only running containers matter.
+/// Only the state `running` matters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct ContainerState {
@@ -149,9 +149,9 @@ struct PodIp {
     ip: Option<String>,
 }
 
-/// Whether the containers are ready, and every gate except Headgate's has a condition that is true.
+/// Whether the containers are ready, and whether the condition of every other readiness gate is true.
 fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readiness {
-    // Both lists may be long: users who may create pods can write as many gates as an object can hold.
+    // Both lists may be long, because users may create pods with as many gates as an object can contain.
     let mut statuses = BTreeMap::new();
     for Condition { kind, status, .. } in conditions.iter().flatten() {
         statuses.entry(kind.as_deref()).or_insert(status.as_deref());
@@ -162,7 +162,7 @@ fn readiness(gates: &[Option<Gate>], conditions: &[Option<Condition>]) -> Readin
     Readiness { containers: is_true("ContainersReady"), gates: others.all(is_true) }
 }
 
-/// Headgate's gate, if the pod has it.
+/// Headgate's readiness gate, if the pod has this gate.
 fn own_gate(
     gates: &[Option<Gate>],
     conditions: &[Option<Condition>],
@@ -179,16 +179,15 @@ fn own_gate(
     }))
 }
 
-/// The condition that shows whether the sandbox of a pod exists, with its network (Kubernetes: "Pod network
-/// readiness").
+/// The condition that states whether the pod's sandbox and its network exist (Kubernetes: "Pod network readiness").
 const SANDBOX: &str = "PodReadyToStartContainers";
 
-/// The taint of nodes that Karpenter disrupts, without a value and with the effect `NoSchedule`. Karpenter does not
-/// evict pods that tolerate it (Karpenter: "Disruption", and `IsDrainable` in its `pkg/utils/pod`).
+/// The taint that Karpenter puts on disrupted nodes, without a value and with the effect `NoSchedule`. Karpenter does
+/// not evict pods that tolerate the taint (Karpenter: "Disruption", and `IsDrainable` in its `pkg/utils/pod`).
 const KARPENTERS: &str = "karpenter.sh/disrupted";
 
 impl Toleration {
-    /// Whether it tolerates Karpenter's taint.
+    /// Whether the toleration matches Karpenter's taint.
     fn is_of_karpenters(&self) -> bool {
         let set = |field: &Option<String>| field.clone().filter(|text| !text.is_empty());
         let exists = self.operator.as_deref() == Some("Exists");
@@ -201,8 +200,8 @@ impl Toleration {
     }
 }
 
-/// The drain tools that skip a pod of this controller. `as_daemon`: the pod's annotation makes it count as a DaemonSet
-/// pod. The controller of a static pod is its Node.
+/// The drain tools that do not evict this pod. `as_daemon` is the value of the annotation that makes the pod count as a
+/// DaemonSet pod. The controller of a static pod is the pod's Node.
 fn passed_over(
     controller: Option<&OwnerReference>,
     tolerations: &[Option<Toleration>],
@@ -219,7 +218,7 @@ fn passed_over(
     }
 }
 
-/// Whether it is being evicted, through the API (Kubernetes: "Pod disruption conditions").
+/// Whether the pod is being evicted through the API (Kubernetes: "Pod disruption conditions").
 fn is_evicted(conditions: &[Option<Condition>]) -> bool {
     conditions.iter().flatten().any(|condition| {
         condition.kind.as_deref() == Some("DisruptionTarget")
@@ -233,7 +232,7 @@ fn seconds(number: i64) -> u32 {
 }
 
 impl Container {
-    /// How many seconds it is known to sleep in its `preStop`.
+    /// The number of seconds that the container is known to sleep in its `preStop` hook.
     fn sleeps(&self) -> u32 {
         let pre_stop = self.lifecycle.as_ref().and_then(|lifecycle| lifecycle.pre_stop.as_ref());
         let Some(pre_stop) = pre_stop else { return 0 };
@@ -247,11 +246,12 @@ impl Container {
 }
 
 impl SlimPod {
-    /// The facts for the core. `None`: the object has no identity, which the API server never sends.
+    /// Converts the pod to the core's facts. Returns `None` for an object without a name or UID, which the API server
+    /// never sends.
     pub fn into_facts(mut self) -> Option<PodFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let mut ips: Vec<IpAddr> = Vec::new();
-        // The API server allows one address of each family.
+        // The API server allows one address for each IP family.
         let listed =
             self.status.pod_ips.unwrap_or_default().into_iter().filter_map(|entry| entry?.ip).take(2);
         for ip in self.status.pod_ip.into_iter().chain(listed).filter_map(|ip| ip.parse().ok()) {
@@ -268,7 +268,7 @@ impl SlimPod {
             .remove(EXPECTED_BINDINGS)
             .and_then(|text| limits::EXPECTED.text(&text).map_err(|excess| beyond.push(excess)).ok());
         let terminating = self.metadata.deletion_timestamp.is_some();
-        // Init containers and sidecars count too: one of them may be the server.
+        // Init containers and sidecars count too, because one of them may be the server.
         let main = self.status.container_statuses.unwrap_or_default();
         let all = main.iter().chain(self.status.init_container_statuses.iter().flatten()).flatten();
         let runs = |container: &ContainerStatus| {
@@ -279,7 +279,8 @@ impl SlimPod {
         let sandbox = conditions.iter().flatten().find(|it| it.kind.as_deref() == Some(SANDBOX));
         let has_sandbox = sandbox.map_or(any_runs, |it| it.status.as_deref() != Some("False"));
         let gate = own_gate(&gates, &conditions, expected);
-        // A native sidecar is an init container that is restarted. It runs during the whole life of the pod.
+        // A native sidecar is an init container with the restart policy `Always`. A native sidecar runs during the
+        // whole life of the pod.
         let sidecars = self.spec.init_containers.unwrap_or_default().into_iter().flatten();
         let sidecars = sidecars.filter(|c| c.restart_policy.as_deref() == Some("Always"));
         let containers = self.spec.containers.unwrap_or_default().into_iter().flatten();

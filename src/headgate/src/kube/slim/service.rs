@@ -1,4 +1,4 @@
-//! The relevant part of a Service.
+//! The parts of a Service that Headgate needs.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,8 @@ enum SlimTargetPort {
 }
 
 impl SlimService {
-    /// The facts for the core. `None`: the object has no identity, which the API server never sends.
+    /// Converts the Service to the core's facts. Returns `None` for an object without a name or UID, which the API
+    /// server never sends.
     pub fn into_facts(mut self) -> Option<ServiceFacts> {
         let (key, uid) = identity(&mut self.metadata)?;
         let mut annotations = self.metadata.annotations.unwrap_or_default();

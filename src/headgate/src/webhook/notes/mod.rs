@@ -1,7 +1,8 @@
-//! The records on pods whose eviction is requested (`headgate.dev/leaving`), written after the answers.
+//! Records requested evictions on pods (`headgate.dev/leaving`). Headgate writes a record after it has answered the
+//! request.
 //!
-//! The API server waits 10 s for an answer about an eviction, and then allows it. No answer therefore waits for a write: the
-//! answer is 429, and the record follows.
+//! The API server waits 10 s for an answer about an eviction, and then allows the eviction. Therefore, no answer waits
+//! for a write: the answer is 429, and the write follows.
 //!
 //! ```text
 //!  evict ──► Notes::ask ──► queue: one record per pod, in the order of first requests
@@ -13,17 +14,18 @@
 //! **Owns** the records that this replica still has to write.
 //!
 //! **Guarantees.**
-//! * A pod keeps its place in the queue when its eviction is requested again, so that every record is written at some time.
-//! * The task writes what the pod needs at that time ([`OnPods`]): nothing, if another replica has written it. The record
-//!   contains the time of the request, even if it waited.
-//! * A failed write is retried, and delays no other. If it fails for longer than `--eviction-patience`, or Kubernetes
-//!   rejects it permanently, the next request gets that result, and the eviction is allowed.
-//! * There are never more than [`CAPACITY`](queue::CAPACITY) pending records. When that many are pending, Headgate
-//!   records no other one and still answers 429: the client retries.
-//! * The limit of writes in flight leaves room for the leader's writes at the API server.
+//! * If a client requests the eviction again, the pod keeps its place in the queue, so every record is eventually
+//!   written.
+//! * The engine decides before each write whether the record is still necessary ([`OnPods`]), because another replica
+//!   may have written it. The record contains the time of the request, even if the write was delayed.
+//! * A failed write is retried, and does not delay other writes. If the write fails for longer than
+//!   `--eviction-patience`, or Kubernetes rejects it permanently, Headgate allows the eviction at the next request.
+//! * There are at most [`CAPACITY`](queue::CAPACITY) pending records. If the queue is full, Headgate does not record a
+//!   new request and still answers 429, so the client retries.
+//! * The limit on writes in flight keeps capacity of the API server free for the leader's writes.
 //!
-//! **Assumptions.** A client that got 429 retries. A record may therefore be lost, for example with the process: the next
-//! request creates it again.
+//! **Assumptions.** A client that receives 429 retries. Therefore, a record may be lost, for example if the process
+//! stops: the next request creates the record again.
 
 pub mod queue;
 #[cfg(test)]
@@ -56,22 +58,22 @@ use crate::{
     },
 };
 
-/// The maximum number of writes in flight. They delay no other write of Headgate.
+/// The maximum number of writes in flight. The limit prevents writes of records from delaying other writes of Headgate.
 pub const AT_ONCE: usize = 16;
-/// With this many records, a new one waits for seconds.
+/// If more records are pending, a new record waits for seconds.
 const MANY: usize = 20 * AT_ONCE;
 /// The timeout of a write, after which it is retried.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The timeout of the engine's decision what to write.
+/// The timeout of the engine's decision whether to write a record.
 const ASKS_FOR: Duration = Duration::from_secs(1);
 
-/// Writes one record.
+/// Writes records.
 pub trait Writer: Sync {
-    /// Writes the record.
+    /// Writes a record.
     fn write(&self, note: &Note) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// The records that are still to be written.
+/// The records that must still be written.
 #[derive(Clone)]
 pub struct Notes {
     shared: Arc<Shared>,
@@ -85,13 +87,13 @@ struct Shared {
 }
 
 impl Notes {
-    /// No records.
+    /// Creates an empty queue of records.
     pub fn new(limits: Limits, clock: Clock, metrics: Arc<Metrics>) -> Self {
         let (queue, asked) = (Mutex::new(Queue::new(limits)), Notify::new());
         Self { shared: Arc::new(Shared { queue, asked, clock, metrics }) }
     }
 
-    /// Adds a record that a client requests the eviction of the pod with this UID.
+    /// Queues a record of a client's request to evict a pod.
     pub fn ask(&self, pod: &ObjectKey, uid: &Uid) -> Asked {
         let now = self.shared.clock.now();
         let asked = self.change(|queue| queue.ask(pod, uid, now));
@@ -108,7 +110,7 @@ impl Notes {
         self.queue().count() > MANY
     }
 
-    /// Writes the records. Does not end.
+    /// Writes the queued records. Does not return.
     pub async fn write(self, writer: impl Writer) -> Result<(), String> {
         let clock = self.shared.clock;
         let writer = &writer;
@@ -153,11 +155,11 @@ impl Notes {
     }
 }
 
-/// Writes records on pods, as the engine decides at that time.
+/// Writes a record to its pod, if the engine still requires the record.
 pub struct OnPods {
-    /// The engine.
+    /// Sends queries to the engine.
     pub asking: Asking,
-    /// The pods.
+    /// Writes annotations to pods.
     pub evictions: Evictions,
     /// The time.
     pub clock: Clock,
@@ -167,13 +169,13 @@ impl Writer for OnPods {
     async fn write(&self, note: &Note) -> Result<(), Failure> {
         let ago = Ago { first: self.clock.since(note.first), last: self.clock.since(note.last) };
         let request = Request { uid: Some(note.uid.clone()), grace: None, ago };
-        // The node was read when the record was requested. The watch may not show the result yet.
+        // The node was read when the record was queued. The watch may not show the node's present state yet.
         let ruling = self.asking.may_evict(note.pod.clone(), request, ASKS_FOR).await;
         match ruling.map(|ruling| ruling.with_node(false)) {
             Some(Ruling::Wait { mark: Some(mark), .. }) => {
                 self.evictions.mark(&note.pod, &note.uid, mark).await
             }
-            // Another replica has written it, or the pod may be evicted.
+            // Another replica has written the record, or the pod may be evicted.
             Some(_) => Ok(()),
             None => {
                 let busy = format!("the engine did not answer within {ASKS_FOR:?}");

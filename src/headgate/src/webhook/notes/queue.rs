@@ -1,10 +1,10 @@
-//! The records that are still to be written, and their order. No I/O, no clock.
+//! The queue of records that must still be written. The module has no I/O and no clock.
 //!
 //! ```text
-//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► forgotten: written, or the pod was deleted
+//!  ask ──► Waits ──► next ──► UnderWay ──► ended ──┬──► removed: written, or the pod was deleted
 //!            ▲                                     ├──► Waits: retried after a pause
 //!            └─────────────────────────────────────┤
-//!                                                  └──► Refused: the next request gets that result
+//!                                                  └──► Refused: the reason is returned at the next request
 //! ```
 
 use std::{
@@ -20,43 +20,43 @@ use headgate_core::{
     },
 };
 
-/// The maximum number of waiting records. Each is about a bound pod without a record.
+/// The maximum number of queued records. Each record concerns a bound pod on which no request was recorded yet.
 pub const CAPACITY: usize = 10_000;
-/// A failed write is retried after this time. The pause doubles with each failure.
+/// The pause before a failed write is retried. The pause doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause.
+/// The longest pause between retries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// A record on a pod: a client requests its eviction.
+/// A record of a client's request to evict a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The pod.
+    /// The name of the pod.
     pub pod: ObjectKey,
     /// The UID of the pod.
     pub uid: Uid,
-    /// When its eviction was first requested while this record waits.
+    /// The time of the first eviction request since the record was queued.
     pub first: Moment,
-    /// When it was last requested.
+    /// The time of the last eviction request.
     pub last: Moment,
     ticket: u64,
 }
 
-/// The state of a requested record.
+/// The state of a record after a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// It will be written.
+    /// The record is queued.
     Waits,
-    /// There is no room, so nothing is recorded. The client retries.
+    /// The queue is full, so the request is not recorded. The client retries.
     Full,
-    /// It cannot be written, for this reason.
+    /// The record cannot be written, for the given reason.
     Refused(Box<str>),
 }
 
-/// A record whose write has failed.
+/// The state of a record whose write has failed.
 #[derive(Debug)]
 struct Failing {
     since: Moment,
-    /// For how long it waited behind the records of other pods.
+    /// The time that the record has waited behind records of other pods.
     queued: Duration,
     pause: Duration,
     why: Box<str>,
@@ -64,17 +64,17 @@ struct Failing {
 
 #[derive(Debug)]
 enum State {
-    /// It waits, at least until this time.
+    /// The record waits at least until this time.
     Waits(Moment),
     UnderWay,
-    /// It cannot be written. This is forgotten at this time.
+    /// The record cannot be written. The error is dropped at the given time.
     Refused(Moment, Box<str>),
 }
 
 #[derive(Debug)]
 struct Entry {
     uid: Uid,
-    /// A smaller number came earlier.
+    /// Earlier records have smaller numbers.
     ticket: u64,
     first: Moment,
     last: Moment,
@@ -83,7 +83,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// When to work on it.
+    /// The time at which the record must be processed.
     const fn due(&self) -> Option<Moment> {
         match self.state {
             State::Waits(due) | State::Refused(due, _) => Some(due),
@@ -91,13 +91,13 @@ impl Entry {
         }
     }
 
-    /// How long it is overdue.
+    /// How long the record is overdue.
     fn overdue(&self, now: Moment) -> Duration {
         if let State::Waits(due) = self.state { now.since(due) } else { Duration::ZERO }
     }
 
-    /// Why the eviction no longer waits for this record. A record that was rarely tried, because many records wait,
-    /// does not count as failing for a long time.
+    /// The reason why the eviction no longer waits for this record. `None`: the eviction still waits. Time in which the
+    /// record waited behind other records does not count as failing.
     fn refusal(&self, limits: &Limits, now: Moment) -> Option<Box<str>> {
         if let State::Refused(_, why) = &self.state {
             return Some(why.clone());
@@ -114,7 +114,7 @@ impl Entry {
     }
 }
 
-/// The records, at most one per pod, in the order of their first request.
+/// The records in the order of their first request, with at most one record per pod.
 #[derive(Debug)]
 pub struct Queue {
     limits: Limits,
@@ -124,13 +124,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue. A failing record is given up after `limits.patience`, one without requests after
-    /// `limits.given_up_after`, and one that was never tried after `limits.silence()`.
+    /// Creates an empty queue. The limits determine when a record is given up: `limits.patience` if its writes fail,
+    /// `limits.given_up_after` without further requests, and `limits.silence()` if it was never tried.
     pub fn new(limits: Limits) -> Self {
         Self { limits, entries: HashMap::new(), order: BTreeMap::new(), tickets: 0 }
     }
 
-    /// Adds a record that a client requests the eviction of the pod with this UID.
+    /// Queues a record of a client's request to evict a pod.
     pub fn ask(&mut self, pod: &ObjectKey, uid: &Uid, now: Moment) -> Asked {
         let forgotten = self.limits.given_up_after;
         let is_the_same = |entry: &&mut Entry| entry.uid == *uid && now.since(entry.last) <= forgotten;
@@ -153,7 +153,7 @@ impl Queue {
         Asked::Waits
     }
 
-    /// The next record to write.
+    /// Takes the next record to write.
     pub fn next(&mut self, now: Moment) -> Option<Note> {
         while self.next_due()? <= now {
             let (_, pod) = self.order.pop_first()?;
@@ -175,12 +175,12 @@ impl Queue {
         None
     }
 
-    /// When the next record is due.
+    /// The time at which the next record is due.
     pub fn next_due(&self) -> Option<Moment> {
         self.order.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Records that a write succeeded or failed.
+    /// Records the result of a write.
     pub fn ended(&mut self, note: &Note, result: Result<(), Failure>, now: Moment) {
         let is_meant = |entry: &&mut Entry| entry.ticket == note.ticket;
         let Some(entry) = self.entries.get_mut(&note.pod).filter(is_meant) else { return };

@@ -15,13 +15,13 @@ const PODS: usize = 1000;
 /// The duration of a PATCH.
 const SLOW: Duration = Duration::from_millis(300);
 
-/// A slow writer that remembers what it has written.
+/// A slow writer that stores the written records.
 #[derive(Clone, Default)]
 struct Slow {
     written: Arc<Mutex<Vec<String>>>,
     under_way: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
-    /// The number of further writes that fail.
+    /// The number of writes that still fail.
     fail: Arc<AtomicUsize>,
 }
 
@@ -51,7 +51,7 @@ fn ask(notes: &Notes, at: usize) -> Asked {
     notes.ask(&ObjectKey::new("shop", &*name(at)), &Uid::new("u-1"))
 }
 
-/// Waits until no record is left.
+/// Waits until the queue is empty.
 async fn empty(notes: &Notes) {
     while notes.queue().count() > 0 {
         sleep(Duration::from_millis(10)).await;
@@ -82,7 +82,7 @@ async fn a_thousand_notes_are_written_in_the_order_in_which_they_were_asked_for_
 async fn pods_that_are_asked_for_again_and_again_are_written_once_while_they_wait() {
     let (notes, slow) = (notes(), Slow::default());
     let writing = tokio::spawn(notes.clone().write(slow.clone()));
-    // A written record need not be written again.
+    // The engine does not require a record that is already written.
     let is_written = |at: usize| slow.written.lock().unwrap().contains(&name(at));
     while !(0..PODS).all(is_written) {
         for at in (0..PODS).rev().filter(|at| !is_written(*at)) {

@@ -1,3 +1,3 @@
-//! Properties of the requests to the webhooks.
+//! Property tests of requests to the webhooks.
 
 mod reviews;

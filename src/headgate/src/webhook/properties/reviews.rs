@@ -1,4 +1,4 @@
-//! AdmissionReviews of new pods and evictions, in forms that no API server would send.
+//! Property tests with AdmissionReviews of new pods and evictions, in forms that no API server sends.
 
 use headgate_core::{
     inject::decide,
@@ -46,7 +46,7 @@ fn eviction() -> Value {
     })
 }
 
-/// A nearly valid body: with flipped bytes, or truncated.
+/// A nearly valid body that is truncated or contains changed bytes.
 fn garbled(review: &Value) -> impl Strategy<Value = Vec<u8>> + use<> {
     let body = review.to_string().into_bytes();
     let flips = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);

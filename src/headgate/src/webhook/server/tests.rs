@@ -28,10 +28,10 @@ use headgate_core::{
     },
 };
 
-/// A secret path.
+/// A secret path for tests.
 const PATH: &str = "/5ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4e75ec4";
 
-/// A namespace without a limit.
+/// A namespace that sets no limit.
 struct Silent;
 
 impl ReadNamespace for Silent {
@@ -106,7 +106,7 @@ fn review() -> Value {
     })
 }
 
-/// The pod after the API server has applied the patch.
+/// Applies the patch of an answer to the pod.
 fn patched(review: &Value, answer: &str) -> Value {
     let answer: Value = serde_json::from_str(answer).unwrap();
     let response = &answer["response"];
@@ -182,7 +182,7 @@ async fn what_is_not_asked_here_is_refused_with_what_was_expected() {
     assert_eq!(post(&webhook, nested.to_string()).await.0, 400, "nested deeper than 128");
 }
 
-/// A body that must not be read.
+/// A body that fails the test if the server reads it.
 struct Unread;
 
 impl Body for Unread {
@@ -236,7 +236,7 @@ fn eviction(dry_run: bool) -> String {
     review.to_string()
 }
 
-/// The answer to an eviction if the engine decides this. The engine is asked at most once.
+/// The answer to an eviction request if the engine returns `ruling`. The test engine answers only one query.
 async fn evicted(ruling: Ruling, dry_run: bool) -> (Value, String) {
     let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(1));
     webhook.asking.questions = questions;
@@ -263,7 +263,7 @@ async fn an_eviction_that_waits_is_answered_with_429_and_when_to_ask_again() {
     assert_eq!((&response["allowed"], &response["status"]["code"]), (&json!(false), &json!(429)));
     assert_eq!(response["status"]["details"]["retryAfterSeconds"], 5);
     let said = response["status"]["message"].as_str().unwrap();
-    assert!(said.contains("pod shop/web may not be evicted yet: its PodDisruptionBudget"), "{said}");
+    assert!(said.contains("pod shop/web cannot be evicted yet: its PodDisruptionBudget"), "{said}");
     let counted = "headgate_eviction_requests_total{answer=\"wait\",reason=\"EvictionWaitsForBudget\"} 1";
     assert!(page.contains(counted), "{page}");
 }
@@ -282,7 +282,7 @@ async fn what_cannot_be_known_or_decided_is_let_through() {
     }
 }
 
-/// A node in this state. `None`: it cannot be read.
+/// A cluster with one node in the given state. `None`: the node cannot be read.
 struct OneNode(Option<NodeFacts>);
 
 impl ReadNode for OneNode {
@@ -317,12 +317,12 @@ async fn a_pod_without_a_hold_is_let_through_if_its_node_is_read_and_remains_and
     }
 }
 
-/// An engine that needs this long for each query, and wants a record on each pod.
+/// An engine that needs `millis` milliseconds for each query, and requires a record on each pod.
 fn engine_that_takes(millis: u64) -> Webhook {
     engine_that_rules(millis, wait(Some(Mark::Asked(Asked::first(WallTime::default())))))
 }
 
-/// The same with this answer.
+/// An engine that needs `millis` milliseconds for each query, and always returns `ruling`.
 fn engine_that_rules(millis: u64, ruling: Ruling) -> Webhook {
     let (mut webhook, (questions, mut asked)) = (webhook(), mpsc::channel(QUEUE));
     webhook.asking.questions = questions;
@@ -339,7 +339,7 @@ fn engine_that_rules(millis: u64, ruling: Ruling) -> Webhook {
     webhook
 }
 
-/// A writer that takes longer than the API server waits for an answer.
+/// A writer that is slower than the API server's timeout.
 struct Slow;
 
 impl Writer for Slow {
@@ -349,7 +349,7 @@ impl Writer for Slow {
     }
 }
 
-/// The answers to a thousand evictions at once: the number of each reason.
+/// Sends a thousand evictions at once, and returns the number of answers with each reason.
 async fn storm(webhook: &Webhook) -> Vec<(String, usize)> {
     let room = Room::default();
     let connections = Connections::new("webhook", LIMITS, webhook.metrics.clone(), webhook.clock);
@@ -436,7 +436,7 @@ async fn a_dry_run_of_an_eviction_is_let_through_and_nobody_is_asked() {
     assert!(!page.contains("headgate_eviction_requests_total{"), "{page}");
 }
 
-/// All places in a document.
+/// The JSON pointers of all values in a document.
 fn places(value: &Value, here: &str, all: &mut Vec<String>) {
     all.push(here.to_owned());
     let escaped = |key: &str| key.replace('~', "~0").replace('/', "~1");
@@ -471,7 +471,7 @@ fn odd(random: &mut fastrand::Rng) -> Value {
     }
 }
 
-/// The body and, if it still is a document, its text.
+/// A randomly changed body, which may no longer be valid JSON.
 fn bad(random: &mut fastrand::Rng) -> Vec<u8> {
     let mut document = review();
     let mut all = Vec::new();
@@ -507,7 +507,7 @@ async fn five_thousand_bad_inputs_are_answered_by_a_proper_review_or_a_4xx() {
         let (status, answer) = post(&webhook, body.clone()).await;
         if status == 200 {
             answered += 1;
-            // What is left out is not checked in detail: the answer counts anyway.
+            // The test only checks that the patch applies, not which changes it contains.
             match serde_json::from_slice(&body) {
                 Ok(review) => drop(patched(&review, &answer)),
                 Err(_) => assert!(answer.contains("\"allowed\":true"), "seed {seed}: {answer}"),

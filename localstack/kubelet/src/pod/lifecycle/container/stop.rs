@@ -1,6 +1,6 @@
-//! How one container is stopped: hook, wait for other containers, SIGTERM, SIGKILL.
+//! The stop of one container: hook, wait for other containers, SIGTERM, SIGKILL.
 //!
-//! Pure, and part of the state machine.
+//! The module is pure, and a part of the state machine.
 
 use super::{Container, Exit, Hook, KILLED, State, Stop};
 use crate::clock::Moment;
@@ -9,8 +9,8 @@ use crate::pod::grace::Grace;
 use crate::pod::lifecycle::Action;
 
 impl Container {
-    /// Starts to stop it. `ordered` makes a sidecar wait for the containers that started later. A container that is
-    /// starting is stopped when it runs. A container that is already stopping is stopped no later than before.
+    /// Starts to stop the container. With `ordered`, a sidecar waits for all containers that started later. A container
+    /// that is starting is stopped when it runs. A second stop can only be faster than the first.
     pub(in crate::pod::lifecycle) fn stop(
         &mut self,
         index: usize,
@@ -35,7 +35,7 @@ impl Container {
                 }
             }
             State::Creating => {
-                // The kubelet's status manager reports this for a container that it cannot find.
+                // The kubelet's status manager reports this exit for a container that it cannot find.
                 self.last.get_or_insert_with(|| Exit {
                     code: KILLED,
                     reason: "ContainerStatusUnknown",
@@ -65,7 +65,7 @@ impl Container {
         self.grace = self.grace.map(|known| if grace.ends_before(&known) { *grace } else { known });
     }
 
-    /// Handles the answer of its hook.
+    /// Handles the completion of the hook.
     pub(in crate::pod::lifecycle) fn hook_ended(
         &mut self,
         index: usize,
@@ -93,7 +93,7 @@ impl Container {
         actions.push(Action::Terminate { index });
     }
 
-    /// Handles that the time of [`Container::wake`] has come.
+    /// Handles a timer of [`Container::wake`].
     pub(in crate::pod::lifecycle) fn elapsed(
         &mut self,
         index: usize,

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Two init steps around a sidecar, a second sidecar, and the main container.
+/// Returns a pod with two init containers around a sidecar, a second sidecar, and a main container.
 fn layered(policy: &str) -> Pod {
     pod(&json!({"restartPolicy": policy, "terminationGracePeriodSeconds": 30,
         "initContainers": [

@@ -1,8 +1,8 @@
-//! A leader that cannot lead gives the Lease back, and rests.
+//! Tests of a leader that cannot lead, releases the Lease and backs off.
 
 use super::*;
 
-/// A leader since `at(0.0)` that has given the Lease back at `at(1.0)`, to rest for a minute; and what it left behind.
+/// A leader that has released the Lease at `at(1.0)` and backs off for a minute, and the Lease that the leader wrote.
 fn resting() -> (Lease, Stored) {
     let mut lease = leader();
     lease.steps_down(Reason::AwsUnreachable, 60 * SECOND, at(1.0));

@@ -1,4 +1,4 @@
-//! Tests with pods as the API server returns them.
+//! Tests with pods in the form that the API server returns.
 
 use serde_json::json;
 
@@ -199,7 +199,7 @@ fn the_hold_of_a_pod_is_its_own_annotation_if_that_can_be_read() {
     assert_eq!((read("off"), read("90s"), read("soon")), (Some(Hold::Off), Some(Hold::For(90)), None));
 }
 
-/// A pod with this controller and these tolerations.
+/// How drain tools treat a pod with this controller and these tolerations.
 fn owned(api_version: &str, kind: &str, tolerations: &serde_json::Value) -> PassedOver {
     let owners = json!([{"apiVersion": "v1", "kind": "ConfigMap"}, null,
         {"apiVersion": api_version, "kind": kind, "name": "x", "uid": "u", "controller": true}]);
