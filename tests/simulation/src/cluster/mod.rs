@@ -322,6 +322,11 @@ impl Cluster {
         now.since(self.written) >= than
     }
 
+    /// Whether a Service or a TargetBinding has changed since this pod got its address.
+    pub fn was_written_since(&self, pod: &Uid) -> bool {
+        self.got_ip.get(pod).is_some_and(|(_, at)| self.written >= *at)
+    }
+
     /// How often Services and TargetBindings have changed.
     pub fn writings(&self) -> u64 {
         self.writings

@@ -87,7 +87,9 @@ impl Properties {
 
     /// Whether a pod was ready less long ago than it may be not ready.
     pub(super) fn was_ready(&self, uid: &Uid, scene: &Scene<'_>) -> bool {
-        let patience = scene.settings.not_ready_for;
+        // A list after a cut watch leaves out that a pod was ready for a moment.
+        let unseen = Duration::from_secs(2);
+        let patience = scene.settings.not_ready_for.saturating_sub(unseen);
         self.ready.get(uid).is_some_and(|at| scene.now.since(*at) < patience)
     }
 

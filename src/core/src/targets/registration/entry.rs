@@ -114,6 +114,8 @@ pub struct Entry {
     /// As of the last change: the state, the call that is due, whether the target may be deregistered, and until when
     /// it waits.
     pub(super) state: Option<State>,
+    /// The health in the last read, even if that read does not count for the pod.
+    pub(super) shown: Option<HealthState>,
     pub(super) way: Option<Way>,
     pub(super) removal: Removal,
     pub(super) until: Option<Moment>,
@@ -143,6 +145,7 @@ impl Entry {
             take_out: TakeOut::No,
             lives_on: false,
             state: None,
+            shown: None,
             way: None,
             removal: Removal::Now,
             until: None,
@@ -193,7 +196,7 @@ impl Entry {
     pub fn may_be_held(&self) -> bool {
         self.replaced().is_some()
             && self.told().is_some()
-            && matches!(self.health(), None | Some(HealthState::Healthy | HealthState::Initial))
+            && matches!(self.shown, None | Some(HealthState::Healthy | HealthState::Initial))
     }
 
     /// The pod that should have the target.

@@ -454,6 +454,7 @@ impl Registrations {
                 may_add: !entry.paused && entry.set_aside.is_none(),
             });
             claims.want(target, wanted);
+            entry.shown = claims.reads().health(&target);
             // A call that is given up changes the state, and the state decides whether the deregistration is held.
             for _ in 0..2 {
                 entry.removal = entry.removal(settled, now);
