@@ -76,7 +76,7 @@ pub enum News {
     /// The gate has opened after this time. Headgate reported before that the gate was still closed.
     OpenedLate(Duration, String),
     /// The gate has opened although no binding selects the pod.
-    WithoutBinding(String),
+    WithoutBinding,
     /// The gate has opened although Headgate could not read the health of its targets.
     Unreadable(String),
     /// Kubernetes rejected the write.
@@ -406,7 +406,7 @@ impl Gates {
                 } else if opened && waiting.told {
                     tell(News::OpenedLate(now.since(waiting.since), condition.message.clone()));
                 } else if condition.open && condition.reason == Cause::NothingBound {
-                    tell(News::WithoutBinding(condition.message.clone()));
+                    tell(News::WithoutBinding);
                 }
                 if let Some((_, since)) = &waiting.verdict
                     && opened

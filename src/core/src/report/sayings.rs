@@ -235,11 +235,11 @@ pub fn gate(news: &News) -> (Reason, String) {
             Reason::GateDelayed,
             format!("The readiness gate opened after {} s. {}.", waited.as_secs(), capital(&first_of(message))),
         ),
-        News::WithoutBinding(message) => (
+        News::WithoutBinding => (
             Reason::NotSelected,
             format!(
-                "The readiness gate opened without a health check: {}. Add {} to the pod's Service, or remove the gate.",
-                first_of(message),
+                "The readiness gate opened without a health check, because no binding selected the pod in time. Add {} to \
+                 the pod's Service, or remove the gate.",
                 annotation::TARGET_GROUPS
             ),
         ),

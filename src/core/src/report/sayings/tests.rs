@@ -148,7 +148,7 @@ fn of_pods() -> Vec<String> {
     let mut all: Vec<String> = [
         News::StillClosed(LATE, message.clone()),
         News::OpenedLate(LATE, format!("pod IP {}, {message}", address().ip)),
-        News::WithoutBinding("no Service or TargetBinding selected the pod in time".into()),
+        News::WithoutBinding,
         News::Unreadable(message),
         News::Refused("pods \"web\" is forbidden: User cannot patch resource \"pods/status\"".into()),
     ]
@@ -204,8 +204,8 @@ fn a_gate_names_the_target_group_that_it_waits_for_and_counts_the_others() {
     has(&text, &["closed for 86399 s. Target group web: initial (and 1 more)"]);
     let (_, text) = gate(&News::Refused("403: no".into()));
     has(&text, &[OWN_GATE, "403: no", "patch on pods/status"]);
-    let (_, text) = gate(&News::WithoutBinding("nothing selects it".into()));
-    has(&text, &["nothing selects it", annotation::TARGET_GROUPS]);
+    let (_, text) = gate(&News::WithoutBinding);
+    has(&text, &["no binding selected the pod", annotation::TARGET_GROUPS]);
 }
 
 #[test]
