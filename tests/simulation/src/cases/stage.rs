@@ -19,7 +19,7 @@ use crate::words::{ip, no_answer};
 pub const SECOND: Duration = Duration::from_secs(1);
 
 /// Says what is not as it should be.
-pub type Case = fn() -> Result<(), String>;
+pub type Case = (&'static str, fn() -> Result<(), String>);
 
 pub fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, should_be: &T) -> Result<(), String> {
     if is == should_be { Ok(()) } else { Err(format!("{what}: expected {should_be:?}, found {is:?}")) }

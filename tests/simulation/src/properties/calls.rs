@@ -117,12 +117,18 @@ impl Properties {
             let is_new =
                 !was_selected && !self.asked.contains_key(&((group.clone(), target), item.uid.clone()));
             let was_ready = scene.cluster.was_ready(&item.uid);
+            // While the group that is named now was not found, what was written before stays in force.
+            let mut named = written.iter().filter(|by| by.selector.selects(&pod.labels));
+            let is_found =
+                |by: &Written<'_>| scene.found.iter().flatten().any(|arn| *arn.name() == *by.group);
+            let are_found = named.all(is_found);
             // What was written before may have been content with it.
             let was_asked_for = scene.cluster.was_written_since(&item.uid);
             let mut asking = written.iter().filter(asks).peekable();
             // What a list or a watch says to be gone may be doubted for a while.
             let settled = if asking.peek().is_some() { SETTLED } else { DOUBTED };
             if is_new
+                && are_found
                 && scene.is_clear()
                 && scene.cluster.writings_are_older(scene.now, settled)
                 && !asking.any(|by| was_asked_for || was_ready || by.is_content_with(pod))
