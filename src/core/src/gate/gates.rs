@@ -192,9 +192,8 @@ impl Gates {
         self.forgotten.extend(waiting.in_flight.map(|written| ((pod.clone(), waiting.uid), written)));
     }
 
-    /// Headgate has deregistered a target of this pod and will register it again. If the gate is open, or about to
-    /// open, it must be closed first, and the pod must become healthy again. `asked`: the caller has asked for this
-    /// before. Returns whether the gate is (still) open.
+    /// Headgate will deregister a target of this pod, which remains alive. If the gate is open, or about to open, it must
+    /// be closed first. `asked`: the caller has asked for this before. Returns whether the gate is (still) open.
     pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
         let gate = pod.gate.as_deref().filter(|_| pod.goes().is_none());
         let Some(gate) = gate else { return false };

@@ -15,8 +15,6 @@ pub enum Under {
     ToRegister,
     /// It should be registered after the ledger contains it.
     ToNote,
-    /// It should be registered when the readiness gate of its pod is closed, or at this time at the latest.
-    AfterGate(Option<Moment>),
     /// It is not registered until this time, because AWS rejects it.
     SetAside(Moment),
     /// It is not registered until this time, because another writer removes it repeatedly.
@@ -25,6 +23,10 @@ pub enum Under {
     AfterRemoval,
     /// It should be deregistered.
     ToRemove,
+    /// It should be deregistered when the readiness gate of its living pod is closed.
+    AfterGate,
+    /// It should be deregistered at this time, because its pod is alive and an earlier leader may still open its gate.
+    AfterTerm(Moment),
     /// Its deregistration waits, because all targets are being replaced.
     Held,
     /// Its `DeregisterTargets` is in flight.

@@ -9,9 +9,10 @@ use crate::{
     },
 };
 
-/// Why a target is not registered again at once.
-pub const AFTER_GATE: &str = "registered again when the pod's readiness gate is closed, or after at most 5 s: Headgate \
-                              had deregistered it, so the load balancer must check it again";
+/// Why a target of a living pod is not deregistered at once.
+pub const AFTER_GATE: &str = "deregistered when Headgate has closed the pod's readiness gate";
+pub const AFTER_TERM: &str =
+    "deregistered when the previous leader can no longer open the pod's readiness gate";
 
 /// A target that another writer has registered.
 pub const FOREIGN_STAYS: &str =
@@ -44,7 +45,8 @@ pub fn standing(account: &Account<'_>) -> String {
         Under::Registered => "AWS has accepted its registration",
         Under::Believed => "the ledger shows it as registered; no read of the target group has shown it yet",
         Under::Registering | Under::ToRegister | Under::ToNote => "should be registered",
-        Under::AfterGate(_) => AFTER_GATE,
+        Under::AfterGate => AFTER_GATE,
+        Under::AfterTerm(_) => AFTER_TERM,
         Under::SetAside(_) => "set aside until the next retry: AWS rejects it",
         Under::Contested(_) => "not registered again for a while: somebody else removes it repeatedly",
         Under::AfterRemoval => "registered again after AWS has answered its deregistration",
@@ -234,7 +236,8 @@ mod tests {
             (Under::Registered, "AWS has accepted its registration"),
             (Under::Believed, "no read of the target group has shown it"),
             (Under::Registering, "should be registered"),
-            (Under::AfterGate(None), "when the pod's readiness gate is closed"),
+            (Under::AfterGate, "when Headgate has closed the pod's readiness gate"),
+            (Under::AfterTerm(until), "when the previous leader can no longer"),
             (Under::SetAside(until), "AWS rejects it"),
             (Under::Contested(until), "somebody else removes it"),
             (Under::AfterRemoval, "after AWS has answered its deregistration"),

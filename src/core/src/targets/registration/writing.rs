@@ -73,6 +73,9 @@ impl Registrations {
                 Ok(())
             }
             Err(error) => {
+                if !self.has_begun {
+                    self.take_in(None, now);
+                }
                 self.stored.unreadable = Some(now + LOOK_AGAIN);
                 Err(error)
             }
