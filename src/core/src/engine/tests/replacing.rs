@@ -422,7 +422,7 @@ fn who_saw_the_change_as_a_standby_holds_as_well_when_it_leads() {
     assert_eq!(world.changes(), [""; 0]);
     world.later_shows(10, &all_new());
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80 10.0.0.2:80"]);
-    assert_eq!(world.causes(), [Cause::PortChanged; 2]);
+    assert_eq!(world.causes(), [Cause::StaleTarget; 2], "only the ledger remembers them");
 }
 
 #[test]

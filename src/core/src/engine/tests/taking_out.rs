@@ -29,6 +29,27 @@ fn not_ready() -> World {
     world
 }
 
+/// What the target of the pod waits for, and until when.
+fn next(world: &mut World) -> (Option<Moment>, Reason, String) {
+    let places = world.engine.explain(&ObjectKey::new(NAMESPACE, "a"), world.now).places;
+    let next = places.into_iter().find_map(|place| place.next).unwrap();
+    let (reason, said) = next.waits.unwrap();
+    (next.at, reason, said)
+}
+
+/// A standby that has seen that the pod is not ready any more, with the ledgers of `before`.
+fn next_leader(before: &World) -> World {
+    let mut world = World::standby(cluster_wide());
+    world.ledgers.clone_from(&before.ledgers);
+    world.relist_written(vec![]);
+    world.relist_services(vec![deregistering()]);
+    world.relist_pods(vec![open("a", "1", 1).ready()]);
+    world.answer_all();
+    world.apply(open("a", "1", 1));
+    world.wait(Duration::from_secs(60));
+    world
+}
+
 /// The pod was deregistered, this many seconds ago.
 fn taken_out(seconds: u64) -> World {
     let mut world = not_ready();
@@ -79,13 +100,10 @@ fn a_leader_that_dies_while_it_closes_a_gate_leaves_the_pod_to_the_next() {
     for is_ready_again in [true, false] {
         let mut before = not_ready();
         assert_eq!(before.writes().len(), 1, "which does not arrive");
-        let mut world = World::standby(cluster_wide());
-        world.ledgers.clone_from(&before.ledgers);
-        world.relist_written(vec![]);
-        world.relist_services(vec![deregistering()]);
-        let a = open("a", "1", 1);
-        world.relist_pods(vec![if is_ready_again { a.ready() } else { a }]);
-        world.answer_all();
+        let mut world = next_leader(&before);
+        if is_ready_again {
+            world.apply(open("a", "1", 1).ready());
+        }
         world.step(Input::Leadership(Leadership::Leading { term: 2, is_settled: true }));
         world.passes(20, &[(1, HEALTHY)]);
         assert_eq!(world.changes(), [""; 0]);
@@ -100,21 +118,13 @@ fn a_leader_that_dies_while_it_closes_a_gate_leaves_the_pod_to_the_next() {
 
 #[test]
 fn while_the_calls_of_the_leader_before_may_land_no_living_pod_is_taken_out() {
-    let before = not_ready();
-    let mut world = World::standby(cluster_wide());
-    world.ledgers.clone_from(&before.ledgers);
-    world.relist_written(vec![]);
-    world.relist_services(vec![deregistering()]);
-    world.relist_pods(vec![open("a", "1", 1)]);
-    world.answer_all();
-    world.wait(Duration::from_secs(60));
+    let mut world = next_leader(&not_ready());
     world.step(Input::Leadership(Leadership::Leading { term: 2, is_settled: false }));
     world.passes(30, &[(1, HEALTHY)]);
     assert_eq!((world.turned(), world.changes()), (vec![], vec![]), "the leader before may open its gate");
-    let place = world.engine.explain(&ObjectKey::new(NAMESPACE, "a"), world.now).places.remove(0);
-    let next = place.next.unwrap();
-    assert_eq!(next.at, Some(world.now + Duration::from_secs(1)));
-    assert!(next.waits.unwrap().1.contains("the previous leader"));
+    let (at, reason, said) = next(&mut world);
+    assert_eq!((at, reason), (Some(world.now + Duration::from_secs(1)), Reason::NotReady));
+    assert!(said.contains("the previous leader"), "{said}");
     world.passes(1, &[(1, HEALTHY)]);
     assert_eq!(world.turned(), ["a - RegisteredAgain"]);
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
@@ -125,9 +135,8 @@ fn a_pod_whose_gate_cannot_be_closed_remains_registered_and_that_is_explained() 
     let mut world = not_ready();
     let writes = world.writes();
     world.end_write(&writes[0], Err(fails(FailureClass::Denied, "forbidden")));
-    let place = world.engine.explain(&ObjectKey::new(NAMESPACE, "a"), world.now).places.remove(0);
-    let (reason, said) = place.next.unwrap().waits.unwrap();
-    assert_eq!((reason, place.word.0), (Reason::NotReady, Reason::NotReady));
+    let (_, reason, said) = next(&mut world);
+    assert_eq!(reason, Reason::NotReady);
     assert!(said.contains("closed the pod's readiness gate"), "{said}");
     world.passes(10, &[(1, HEALTHY)]);
     assert_eq!(world.changes(), [""; 0]);
