@@ -61,6 +61,7 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
             group.observation().health(&target).map_or(Stands::Unread(None), Stands::Read)
         }
         _ if group.registrations().is_registered(&target) => Stands::Unread(unread(group, &target, uid)),
+        _ if group.registrations().is_believed(&target) => Stands::Unread(None),
         _ if group.registrations().is_paused(&target) => Stands::Paused,
         _ => Stands::Unregistered,
     }

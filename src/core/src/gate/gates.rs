@@ -197,9 +197,8 @@ impl Gates {
         self.forgotten.extend(waiting.in_flight.map(|written| ((pod.clone(), waiting.uid), written)));
     }
 
-    /// Closes the gate before Headgate registers a target of this pod again. If the gate is open or about to open, the
-    /// pod must become healthy again. `asked`: whether the caller has already requested to close the gate. Returns
-    /// whether the caller must still wait until the gate is closed.
+    /// Closes the gate before Headgate deregisters a target of this pod, which remains alive. `asked`: whether the caller
+    /// has already requested to close the gate. Returns whether the caller must still wait until the gate is closed.
     pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
         let gate = pod.gate.as_deref().filter(|_| pod.goes().is_none());
         let Some(gate) = gate else { return false };

@@ -156,8 +156,13 @@ impl Entry {
     pub fn inherited(mark: PodMark, now: Moment) -> Self {
         let mut entry = Self::wanted(unknown(mark), None, Cause::StaleTarget, now);
         entry.wish = Wish::Gone(Goes::Orphan(Orphan::Unjudged));
-        entry.unproven = Some(Unproven { since: now, inherited: true, told: false });
+        entry.inherits(now);
         entry
+    }
+
+    /// Records that an earlier leader registered the target.
+    pub fn inherits(&mut self, now: Moment) {
+        self.unproven.get_or_insert(Unproven { since: now, inherited: true, told: false });
     }
 
     /// The pod that the ledger names for the target, if any.
@@ -181,6 +186,15 @@ impl Entry {
         matches!(
             (self.owner(), &self.state),
             (Some(owner), Some(State::Registered { pod, .. })) if PodMark::of(&owner.uid) == *pod
+        )
+    }
+
+    /// Whether the ledger names the target for the pod that should have it, and no read has shown yet that AWS has it.
+    /// A registration without an answer does not count.
+    pub fn is_believed(&self) -> bool {
+        matches!(
+            (self.owner(), &self.state),
+            (Some(owner), Some(State::Unsettled { pod, adds: None, .. })) if PodMark::of(&owner.uid) == *pod
         )
     }
 

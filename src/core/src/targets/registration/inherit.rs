@@ -47,13 +47,21 @@ impl Entry {
 }
 
 impl Registrations {
-    /// Adds an entry for each claim whose target nothing wants.
+    /// Adds an entry for each claim whose target nothing wants. Before this term has written the ledger, an earlier
+    /// leader registered all its targets.
     pub(super) fn note_inherited(&mut self, now: Moment) {
         let all: Vec<(Target, PodMark)> =
             self.claims.states().filter_map(|(target, state)| Some((*target, state.pod()?))).collect();
         for (target, mark) in all {
             self.note_family(target.ip);
-            if !self.knows(&target) {
+            if self.knows(&target) {
+                let is_earlier = !self.claims.ledger().is_ready();
+                self.change(target, |entry| {
+                    if is_earlier {
+                        entry.inherits(now);
+                    }
+                });
+            } else {
                 let mut entry = Entry::inherited(mark, now);
                 if let Some(namespace) = self.claims.binding(&target).and_then(|binding| namespace(binding)) {
                     entry.last.pod.namespace = namespace;

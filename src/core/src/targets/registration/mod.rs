@@ -53,7 +53,7 @@ use crate::{
         claims::{Delays, Wanted},
         target_group::GroupSettings,
     },
-    targets::claims::{State, Targets},
+    targets::claims::{State, Targets, Way},
 };
 
 /// The data of `DescribeTargetHealth` may be this old. AWS publishes no figures; users have seen seconds.
@@ -252,6 +252,11 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
+    /// Whether the ledger names `target` for the pod that should have it, and no read has shown yet that AWS has it.
+    pub fn is_believed(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(Entry::is_believed)
+    }
+
     /// The unwanted targets that AWS may have for a pod with these addresses, each with the requested hold. This
     /// includes targets of an earlier leader.
     pub fn all_of<'a>(
@@ -377,15 +382,19 @@ impl Registrations {
                 (_, Some(State::Unsettled { call: Some(_), .. }), _) => Under::Removing,
                 _ if entry.told().is_none() => Under::Removed,
                 (_, _, Removal::Held) => Under::Held,
+                (_, _, Removal::AfterGate) => Under::AfterGate,
+                (_, _, Removal::AfterTerm(until)) => Under::AfterTerm(until),
                 _ => set_aside(&self.unremoved, Under::ToRemove),
             };
         }
         match (entry.state, entry.set_aside) {
-            (Some(State::Registering { .. }), _) => Under::Registering,
+            (Some(State::Registering { .. } | State::Unsettled { call: Some((_, Way::In)), .. }), _) => {
+                Under::Registering
+            }
             (Some(State::Deregistering { .. }), _) => Under::AfterRemoval,
             (_, Some(until)) => Under::Contested(until),
             _ if entry.is_registered() => Under::Registered,
-            (Some(State::Unsettled { .. }), _) => Under::Believed,
+            _ if entry.is_believed() => Under::Believed,
             (Some(State::Claiming { .. }), _) if entry.way.is_none() => Under::ToNote,
             _ => set_aside(&self.unregistered, Under::ToRegister),
         }

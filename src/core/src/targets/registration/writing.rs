@@ -79,6 +79,9 @@ impl Registrations {
                 Ok(term.filter(|_| !continues))
             }
             Err(error) => {
+                if !self.has_begun {
+                    self.take_in(None, now);
+                }
                 self.stored.unreadable = Some(now + LOOK_AGAIN);
                 Err(error)
             }
