@@ -281,20 +281,14 @@ impl Engine {
             let holder = self.holder(&arn, &target);
             let exclusive = self.is_exclusive(&arn);
             let living = self.only_living(&target.ip);
+            let went = self.went(&arn, &target);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let living = living.map(|living| {
                 let leaves = self.known.index.pods().why_out(&living.pod);
                 (living, leaves)
             });
-            if let Some(mark) = group.registrations().claimed_for(&target) {
-                let has_it = |pod: &&PodFacts| pod.ips.contains(&target.ip);
-                let lost = self.known.index.pods().marked(mark).filter(|pod| !has_it(pod));
-                let lost = lost.map(|pod| Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
-                let lost = lost.map(|owner| (owner, Cause::IpChanged));
-                let gone = self.known.gone.of(mark).map(|owner| (owner.clone(), Cause::PodDeleted));
-                if let Some((owner, cause)) = gone.or(lost) {
-                    group.registrations_mut().pod_is_gone(&target, owner, cause, now);
-                }
+            if let Some((owner, cause)) = went {
+                group.registrations_mut().pod_is_gone(&target, owner, cause, now);
             }
             let sight = group.sight(&target);
             group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);
@@ -340,6 +334,23 @@ impl Engine {
             of(group.registrations()).into_iter().map(move |target| (arn.clone(), target))
         });
         targets.collect()
+    }
+
+    /// The pod of a leftover target, if this replica has seen it end or lose the address, and why it is no target. A pod
+    /// that shows no address yet may have this one, because the watch may lag.
+    fn went(&self, arn: &TargetGroupArn, target: &Target) -> Option<(Owner, Cause)> {
+        let mark = self.groups.get(arn)?.registrations().claimed_for(target)?;
+        if let Some(owner) = self.known.gone.of(mark) {
+            return Some((owner.clone(), Cause::PodDeleted));
+        }
+        let pod = self.known.index.pods().marked(mark)?;
+        let owner = Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
+        match pod {
+            _ if !pod.ips.is_empty() && !pod.ips.contains(&target.ip) => Some((owner, Cause::IpChanged)),
+            // A pod that has finished may have lost its address.
+            _ if pod.terminating && !pod.finished => Some((owner, Cause::PodTerminating)),
+            _ => None,
+        }
     }
 
     /// Whether a pod has the address of `target` and may still need the target.
