@@ -181,6 +181,8 @@ fn a_new_leader_waits_for_a_pod_that_the_one_before_had_at_another_address_since
         let nodes = Change::Relisted(Scope::Cluster, vec![cordoned(1), node(2)]);
         world.step(Input::Node { change: nodes, seen: world.now });
         world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+        // If the pod shows another address, its target is removed at once.
+        world.accepts_removals();
         let detached = |world: &mut World| {
             let asked =
                 world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });

@@ -1,6 +1,9 @@
 //! Tests of a standby, and of a new leader that takes over the ledgers.
 
-use super::{evicting::no_budget, *};
+use super::{
+    evicting::{BOUND, no_budget},
+    *,
+};
 use crate::{
     ledger::PodMark,
     model::account::Under,
@@ -149,16 +152,18 @@ fn a_stale_target_of_a_pod_that_is_still_there_is_removed_at_once() {
 #[test]
 fn a_target_group_of_the_same_name_casts_doubt_only_in_the_same_account_and_region() {
     for (from, to, goes) in [
-        ("0123456789abcdef", "fedcba9876543210", false),
+        ("us-east-1", "us-east-1", false),
         ("123456789012", "210987654321", true),
         ("us-east-1", "eu-central-1", true),
     ] {
         let there = pod("a", "1").at(1).labelled("api");
         let mut world = standby(vec![web()], vec![there], &[(1, "1")]);
-        let other = TargetGroupArn::parse(&arn("blue").as_str().replace(from, to)).unwrap();
-        let name = object_name(&other);
-        let empty = PackedLedger::of(&other, IpFamily::V4, &Content::default());
-        world.ledgers.insert(format!("{name}.other"), (1, empty));
+        let other = arn("blue").as_str().replace("0123456789abcdef", "fedcba9876543210").replace(from, to);
+        let other = TargetGroupArn::parse(&other).unwrap();
+        let claim = Claim { pod: PodMark::of(&Uid::new("9")), binding: None };
+        let claims = Content { claims: [(target(9, 80), claim)].into(), ..Content::default() };
+        let ledger = PackedLedger::of(&other, IpFamily::V4, &claims);
+        world.ledgers.insert(object_name(&other), (1, ledger));
         world.lead();
         let gone: &[&str] = if goes { &["-blue 10.0.0.1:80"] } else { &[] };
         assert_eq!(world.changes(), gone, "{to}");
@@ -471,9 +476,10 @@ fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_
         world.ledgers.clear();
         world.new_ledgers_wait = true;
         world.read(&[(1, HealthState::Unhealthy), (2, HealthState::Healthy)]);
-        world.answer_all();
-        for _ in 0..3 {
+        world.accepts_removals();
+        for _ in 0..BOUND.as_secs() / 5 + 4 {
             world.wait(seconds(5));
+            world.read(&[(2, HealthState::Healthy)]);
         }
         let writes = world.asked(|asks| if let Asks::Ledger(write) = asks { Some(write) } else { None });
         let [Sent { id, what: write }] = &writes[..] else { panic!("{writes:?}") };
@@ -488,8 +494,8 @@ fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_
             assert!(world.keeps(write.clone()).is_ok(), "and lands only then");
         }
         assert_eq!(world.ledgers.len(), 1);
-        for wait in [cluster_wide().late, seconds(5), seconds(5), seconds(5)] {
-            world.wait(wait);
+        for _ in 0..2 * BOUND.as_secs() / 5 {
+            world.wait(seconds(5));
             blue_is_gone(&mut world);
         }
         assert!(world.ledgers.is_empty() && world.engine.groups.is_empty(), "given up: {given_up}");

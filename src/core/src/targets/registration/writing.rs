@@ -133,7 +133,7 @@ impl Registrations {
             id,
             match result {
                 Ok(Some(version)) => Ok(version.clone()),
-                Ok(None) => Err(Outcome::Unknown),
+                Ok(None) => Err(Outcome::Done),
                 Err(failure) => Err(match failure.class {
                     FailureClass::Throttled
                     | FailureClass::Denied
