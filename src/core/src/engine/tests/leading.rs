@@ -492,7 +492,14 @@ fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_
             world.wait(seconds(6));
             assert_eq!(world.loads, 2, "it was looked for");
             assert!(world.keeps(write.clone()).is_ok(), "and lands only then");
+            let again = world.asked(|asks| if let Asks::Ledger(write) = asks { Some(write) } else { None });
+            for Sent { id, what } in again {
+                let result = world.keeps(what);
+                assert!(result.is_err(), "it was written again, and there is one by now");
+                world.step(Input::Answered { id, result });
+            }
         }
+        world.new_ledgers_wait = false;
         assert_eq!(world.ledgers.len(), 1);
         for _ in 0..2 * BOUND.as_secs() / 5 {
             world.wait(seconds(5));
