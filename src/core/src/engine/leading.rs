@@ -16,7 +16,7 @@ use std::{
 use super::Engine;
 use crate::{
     engine::asker::Asker,
-    engine::{Effect, Leadership, leader::Leader},
+    engine::{Effect, Leadership, knowledge::Knowledge, leader::Leader},
     eviction::Touched,
     index::{Order, Said},
     leadership::{Load, Role},
@@ -36,6 +36,22 @@ use crate::{
 fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
     let Ok((_, content)) = stored.open() else { return Vec::new() };
     content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect()
+}
+
+/// The pod of a claim on `target`, if this replica has seen the pod end or lose the address, and why it is no target. A
+/// pod that shows no address yet may have this one, because the watch may lag.
+fn went(known: &Knowledge, mark: PodMark, target: &Target) -> Option<(Owner, Cause)> {
+    if let Some(owner) = known.gone.of(mark) {
+        return Some((owner.clone(), Cause::PodDeleted));
+    }
+    let pod = known.index.pods().marked(mark)?;
+    let owner = Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
+    match pod {
+        _ if !pod.ips.is_empty() && !pod.ips.contains(&target.ip) => Some((owner, Cause::IpChanged)),
+        // A pod that has finished may have lost its address.
+        _ if pod.terminating && !pod.finished => Some((owner, Cause::PodTerminating)),
+        _ => None,
+    }
 }
 
 impl Engine {
@@ -286,15 +302,9 @@ impl Engine {
                 let leaves = self.known.index.pods().why_out(&living.pod);
                 (living, leaves)
             });
-            if let Some(mark) = group.registrations().claimed_for(&target) {
-                let has_it = |pod: &&PodFacts| pod.ips.contains(&target.ip);
-                let lost = self.known.index.pods().marked(mark).filter(|pod| !has_it(pod));
-                let lost = lost.map(|pod| Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
-                let lost = lost.map(|owner| (owner, Cause::IpChanged));
-                let gone = self.known.gone.of(mark).map(|owner| (owner.clone(), Cause::PodDeleted));
-                if let Some((owner, cause)) = gone.or(lost) {
-                    group.registrations_mut().pod_is_gone(&target, owner, cause, now);
-                }
+            let mark = group.registrations().claimed_for(&target);
+            if let Some((owner, cause)) = mark.and_then(|mark| went(&self.known, mark, &target)) {
+                group.registrations_mut().pod_is_gone(&target, owner, cause, now);
             }
             let sight = group.sight(&target);
             group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);

@@ -75,7 +75,7 @@ impl Detaching {
         for pod in around.index.pods().all().filter(|pod| !pod.finished) {
             let node = pod.node.as_ref().and_then(|name| nodes.get_key_value(name));
             let Some((name, (node, _))) = node.filter(|(_, (_, goes))| *goes) else { continue };
-            if pod.ips.is_empty() && (node.detached || !around.has_elsewhere(pod)) {
+            if pod.ips.is_empty() && (node.detached || !around.is_known_of(pod)) {
                 continue;
             }
             let quiet = before.get(&pod.uid).copied().max(over(&pod.key));

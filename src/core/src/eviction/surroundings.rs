@@ -182,7 +182,7 @@ impl<'a> Surroundings<'a> {
     /// The hold of a pod without bindings, if a load balancer may still send to the pod.
     fn may_be_sent_to(&self, pod: &PodFacts, was_noted: bool) -> Option<Hold> {
         // The pod has just started, unless the watch lags.
-        if pod.ips.is_empty() && !was_noted && !self.has_elsewhere(pod) {
+        if pod.ips.is_empty() && !was_noted && !self.is_known_of(pod) {
             return None;
         }
         let left = self.index.pods().left_at(&pod.key);
@@ -200,10 +200,13 @@ impl<'a> Surroundings<'a> {
         let is_unready = |target: &Result<Target, Cause>| target.is_err_and(Cause::is_of_readiness);
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
-        // A leader also knows the content of the ledger, and the deregistrations that it made for other reasons.
-        let is_known_of =
-            || !self.lingering(pod).is_zero() || !self.left_of(pod).is_empty() || self.has_elsewhere(pod);
-        known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
+        known.or_else(|| self.may_yet_bind(pod)).or_else(|| self.is_known_of(pod).then(Hold::default))
+    }
+
+    /// Whether load balancers may send to a pod for a reason that only a leader knows: the content of the ledger, or
+    /// deregistrations that the leader made for other reasons.
+    pub(super) fn is_known_of(&self, pod: &PodFacts) -> bool {
+        !self.lingering(pod).is_zero() || !self.left_of(pod).is_empty() || self.has_elsewhere(pod)
     }
 
     /// Whether the previous leader registered the pod with an address that its status does not show to this replica.

@@ -27,13 +27,8 @@ fn out_since(at: WallTime) -> PodBuilder {
         .leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) })
 }
 
-fn may_go(world: &mut World) -> bool {
-    let marks = world.marks();
-    marks.iter().any(|write| matches!(write.mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. }))
-}
-
 #[test]
-fn a_new_leader_waits_for_the_bound_from_when_it_saw_the_note_whatever_clock_has_dated_it() {
+fn a_new_leader_waits_for_the_bound_from_its_own_removal_whatever_clock_has_dated_the_note() {
     for at in clocks(hour(10)) {
         let mut world = out();
         world.step(Input::Leadership(Leadership::Standby));
@@ -42,10 +37,8 @@ fn a_new_leader_waits_for_the_bound_from_when_it_saw_the_note_whatever_clock_has
         world.apply(out_since(at).on("n"));
         world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
         world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
-        world.answer_all();
-        assert!(!may_go(&mut world), "{at:?}: nothing ends early");
-        world.wait(Duration::from_secs(1));
-        assert!(may_go(&mut world), "{at:?}: nothing waits for a time that is written");
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "{at:?}");
+        assert_eq!(world.may_go_after("a"), BOUND.as_secs(), "{at:?}");
     }
 }
 

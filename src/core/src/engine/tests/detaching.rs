@@ -181,6 +181,8 @@ fn a_new_leader_waits_for_a_pod_that_the_one_before_had_at_another_address_since
         let nodes = Change::Relisted(Scope::Cluster, vec![cordoned(1), node(2)]);
         world.step(Input::Node { change: nodes, seen: world.now });
         world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+        // If the pod shows another address, its target is removed at once.
+        world.accepts_removals();
         let detached = |world: &mut World| {
             let asked =
                 world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
@@ -194,4 +196,29 @@ fn a_new_leader_waits_for_a_pod_that_the_one_before_had_at_another_address_since
         world.wait(Duration::from_secs(6));
         assert_eq!(detached(&mut world), ["n1"], "if it had it, it would be seen by now");
     }
+}
+
+#[test]
+fn a_pod_that_shows_no_address_is_waited_for_while_its_target_is_removed() {
+    let view = pod("a", "u-a").on("n1");
+    let mut world = standby(vec![web()], vec![view], &[(9, "u-a")]);
+    let nodes = Change::Relisted(Scope::Cluster, vec![cordoned(1), node(2)]);
+    world.step(Input::Node { change: nodes, seen: world.now });
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+    let detached = |world: &mut World| {
+        let asked =
+            world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
+        asked.iter().map(|write| write.node.to_string()).collect::<Vec<_>>()
+    };
+    world.read(&[(9, HealthState::Unhealthy)]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.9:80"]);
+    for _ in 0..40 {
+        world.wait(Duration::from_secs(5));
+        assert_eq!(detached(&mut world), [""; 0], "AWS has not accepted it");
+    }
+    world.accepts_removals();
+    world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
+    assert_eq!(detached(&mut world), [""; 0], "the load balancer may still send");
+    world.wait(Duration::from_secs(2));
+    assert_eq!(detached(&mut world), ["n1"]);
 }

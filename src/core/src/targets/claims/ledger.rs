@@ -166,10 +166,14 @@ impl LedgerWriter {
         self.in_flight.take_if(|(own, _)| *own == id).map(|(_, does)| does)
     }
 
-    /// Handles the end of a write. A conflict counts as an unknown result, because the ledger has other content now.
+    /// Handles the end of a write, or of the deletion of the ledger ([`Outcome::Done`]). A conflict counts as an unknown
+    /// result, because the ledger has other content now.
     pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
         let content = match self.ends(id) {
             Some(InFlight::Write(content)) => content,
+            Some(InFlight::Drop) if matches!(result, Err(Outcome::Done)) => {
+                return (self.version, self.written) = (None, None);
+            }
             Some(InFlight::Drop) => return self.forget(),
             _ => return,
         };

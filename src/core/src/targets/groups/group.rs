@@ -124,12 +124,14 @@ impl Group {
     }
 
     /// What the last read shows of a target from the ledger. A read that began before the ledger was read does not
-    /// count. A missing target counts only when the read cannot be older than that.
+    /// count. A missing target counts only when no late call can register it any more, so that it needs no call.
     pub fn sight(&self, target: &Target) -> Option<Sight> {
         let read = self.observation.last_read()?;
         let since = self.registrations.orphan_since(target)?;
         match self.observation.state(target) {
-            None | Some(HealthState::Draining) => (read >= since + STALE).then_some(Sight::Missing),
+            None | Some(HealthState::Draining) => {
+                (!self.registrations.is_to_go(target)).then_some(Sight::Missing)
+            }
             Some(state) => (read >= since).then_some(Sight::There(state)),
         }
     }

@@ -314,6 +314,8 @@ impl Entry {
     pub fn due(&self) -> Need {
         let is_for = |pod: PodMark| self.owner().is_some_and(|owner| PodMark::of(&owner.uid) == pod);
         match (&self.wish, self.state) {
+            // The deregistration does not wait for the answer to the registration, only for the gate.
+            (_, Some(State::Registering { .. })) if self.removal == Removal::AfterGate => Need::Deregister,
             (Wish::Gone(Goes::Orphan(_)), _)
             | (_, Some(State::Registering { .. } | State::Deregistering { .. })) => Need::Nothing,
             (Wish::There(_), _) if self.set_aside.is_some() => Need::Nothing,

@@ -70,9 +70,14 @@ impl Registrations {
     pub fn may_be_sent_to(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         let registered = entry.told().is_some() && !matches!(entry.state, Some(State::Registering { .. }));
-        let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
-        let is_healthy = self.claims.reads().health(target).is_some_and(HealthState::is_healthy);
-        registered.then_some((&entry.last, !is_new || is_healthy))
+        let new_since = entry.unproven.filter(|unproven| !unproven.inherited).map(|unproven| unproven.since);
+        // An earlier read may show what AWS had there before.
+        let is_healthy = |since| {
+            let shown =
+                self.claims.reads().health(target).filter(|_| self.read.is_some_and(|read| read > since));
+            shown.is_some_and(HealthState::is_healthy)
+        };
+        registered.then_some((&entry.last, new_since.is_none_or(is_healthy)))
     }
 
     /// Whether a read that began at `began` still counts for `target`. It does not if a call with the target is in

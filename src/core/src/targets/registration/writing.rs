@@ -95,7 +95,10 @@ impl Registrations {
             self.claims.begin(self.term);
         }
         let continues = self.claims.found(found, self.settled, now);
-        self.holders.read(self.claims.ledger().holders());
+        // Once this term has written the ledger, the holders in memory take precedence.
+        if !self.claims.ledger().is_ready() {
+            self.holders.read(self.claims.ledger().holders());
+        }
         self.stored.touch();
         self.note_inherited(now);
         continues
@@ -133,7 +136,7 @@ impl Registrations {
             id,
             match result {
                 Ok(Some(version)) => Ok(version.clone()),
-                Ok(None) => Err(Outcome::Unknown),
+                Ok(None) => Err(Outcome::Done),
                 Err(failure) => Err(match failure.class {
                     FailureClass::Throttled
                     | FailureClass::Denied
