@@ -12,7 +12,7 @@ use crate::objects::{pod, service};
 use crate::words::ip;
 
 /// All of them.
-pub const ALL: [Case; 9] = [
+pub const ALL: [Case; 8] = [
     ("a_doubt_that_comes_late", a_doubt_that_comes_late),
     ("a_target_at_which_another_pod_was_for_a_moment", a_target_at_which_another_pod_was_for_a_moment),
     (
@@ -20,10 +20,6 @@ pub const ALL: [Case; 9] = [
         a_target_of_nobody_knows_whom_at_the_address_of_a_paused_one,
     ),
     ("an_address_that_another_installation_registers", an_address_that_another_installation_registers),
-    (
-        "a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out",
-        a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out,
-    ),
     ("a_target_that_was_missing_for_one_read", a_target_that_was_missing_for_one_read),
     ("a_gate_that_opens_for_what_cannot_be_read", a_gate_that_opens_for_what_cannot_be_read),
     (
@@ -101,16 +97,6 @@ fn taken_by_others() -> (Stage, PodFacts) {
     stage.shows(20, &[]);
     stage.pod(PodFacts { labels: pod("other", 1).labels, ..its.clone() });
     (stage, its)
-}
-
-/// It was not taken out from here, whatever happened to its pod meanwhile.
-fn a_pod_that_is_not_selected_for_a_moment_while_others_have_taken_its_target_out() -> Result<(), String> {
-    let (mut stage, its) = taken_by_others();
-    stage.passes(SECOND);
-    stage.pod(its);
-    stage.shows(60, &[]);
-    expect("gates closed to register again", &stage.closed_again(), &0)?;
-    stage.expect_removed(&[])
 }
 
 /// It is there after all, and is taken out from here: the gate is closed before it is put back.

@@ -169,6 +169,9 @@ impl World {
             self.coverage.saw("replica: a call held back after the lease");
             return Ok(());
         }
+        if let Call::Register { items, .. } | Call::Deregister { items, .. } = &call {
+            items.iter().for_each(|item| self.coverage.cause(item.reason));
+        }
         self.holds(sender.0, |properties, scene| properties.calls(sender, &call, scene))?;
         let it = &mut self.replicas[sender.0];
         self.coverage.saw(match call {
@@ -196,6 +199,7 @@ impl World {
             self.coverage.saw("replica: a gate held back after the lease");
             return Ok(());
         }
+        self.coverage.cause(write.condition.reason);
         self.holds(sender.0, |properties, scene| properties.writes_gate(&write, scene))?;
         self.gates.open.push((id, sender, self.now, write));
         Ok(())
@@ -213,6 +217,9 @@ impl World {
             }
             Asks::Mark(write) => {
                 self.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
+                if let Mark::Waits { reason, .. } | Mark::MayGo { reason, .. } = write.mark {
+                    self.coverage.cause(reason);
+                }
                 self.holds(sender.0, |properties, scene| properties.marks(write, scene))?;
             }
             Asks::Detached(_) if it.leads && !may_write => {
