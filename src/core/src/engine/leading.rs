@@ -299,7 +299,12 @@ impl Engine {
             let living = self.only_living(&target.ip);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let living = living.map(|living| {
-                let leaves = self.known.index.pods().why_out(&living.pod);
+                let pods = self.known.index.pods();
+                let is_its = group.registrations().claimed_for(&target) == Some(PodMark::of(&living.uid));
+                let mut bound = pods.bound(&living.pod).into_iter().filter(|_| is_its);
+                let is_not_ready =
+                    bound.any(|(to, target)| to.key.group == arn && target == Err(Cause::NotReady));
+                let leaves = pods.why_out(&living.pod).or(is_not_ready.then_some(Cause::NotReady));
                 (living, leaves)
             });
             let mark = group.registrations().claimed_for(&target);

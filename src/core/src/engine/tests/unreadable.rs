@@ -206,10 +206,11 @@ fn nor_does_one_open_again_whose_target_headgate_took_out_and_registers_again() 
     world.apply(closed("a", "1", 1).ready());
     world.takes_changes();
     world.passes(5, &[(1, HEALTHY)]);
+    assert_eq!(world.turned(), ["a + TargetsHealthy"]);
     world.apply(open("a", "1", 1).ready());
     world.apply(open("a", "1", 1));
     world.passes(20, &[(1, HEALTHY)]);
-    assert!(world.turned().contains(&"a - RegisteredAgain".to_owned()));
+    assert_eq!(world.turned(), ["a - RegisteredAgain"]);
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     world.takes_changes();
     world.apply(closed("a", "1", 1));
