@@ -137,7 +137,7 @@ fn a_pod_whose_gate_cannot_be_closed_remains_registered_and_that_is_explained() 
     world.end_write(&writes[0], Err(fails(FailureClass::Denied, "forbidden")));
     let (_, reason, said) = next(&mut world);
     assert_eq!(reason, Reason::NotReady);
-    assert!(said.contains("closed the pod's readiness gate"), "{said}");
+    assert!(said.contains("when the pod's readiness gate is closed"), "{said}");
     world.passes(10, &[(1, HEALTHY)]);
     assert_eq!(world.changes(), [""; 0]);
     assert_eq!(world.turned(), ["a - RegisteredAgain"], "Headgate tries again");

@@ -453,7 +453,6 @@ fn a_term_that_follows_ones_own_calls_is_not_settled() {
     lease.answered(Ok(Some(written(&take, 3))), at(1.0));
     assert!(lease.term(at(1.0)).unwrap().is_settled);
     assert_eq!(lease.term(at(11.0)), None);
-    poll(&mut lease, Some(written(&take, 3)), at(12.0));
     let renewal = lease.request(at(12.0)).unwrap();
     lease.answered(Ok(Some(written(&renewal, 4))), at(12.0));
     assert!(!lease.term(at(12.0)).unwrap().is_settled);
