@@ -171,7 +171,7 @@ iam: ## Write deploy/iam from its template
 
 docs: ## Write what is generated in the docs: API, command line, metrics, limits, the chart's values, pictures
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --lib docs::
-	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e chart_readme:: reference::
+	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e -- chart_readme:: reference::
 	HEADGATE_WRITE_DOCS=1 $(TEST) -q --test e2e page::a_r
 	docs/pictures/deletion.py
 

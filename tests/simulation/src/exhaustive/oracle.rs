@@ -43,8 +43,8 @@ pub fn may_send(truth: &Truth<'_>, replica: &Replica, request: &Request) -> Resu
             if item.target == stranger() {
                 return Err("the target of a stranger is removed".to_owned());
             }
-            // Whoever is asked to leave may be taken out.
-            match told_at(replica, &item.target).find(|pod| pod.leaving.is_none()) {
+            // Whoever is asked to leave may be taken out. What another pod had at the address goes first.
+            match told_at(replica, &item.target).find(|pod| pod.leaving.is_none() && pod.uid == item.uid) {
                 Some(pod) => Err(format!("the target of {} is removed, and it lives", pod.key.name)),
                 None => Ok(()),
             }
