@@ -23,12 +23,12 @@ use crate::{
     ledger::{LedgerRequest, LedgerVersion, PodMark, StoredLedger, object_name},
     model::{
         Cause, Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target,
-        TargetGroupArn, Transition, excerpt::beginning,
+        TargetGroupArn, Transition, claims::Began, excerpt::beginning,
     },
     requests::{Answer, Request},
     targets::{
         groups::{Groups, begin_term},
-        registration::{Began, Holder, Orphan, Registrations},
+        registration::{Holder, Orphan, Registrations},
     },
 };
 
@@ -52,6 +52,10 @@ fn went(known: &Knowledge, mark: PodMark, target: &Target) -> Option<(Owner, Cau
         _ if pod.terminating && !pod.finished => Some((owner, Cause::PodTerminating)),
         _ => None,
     }
+}
+
+fn arns(groups: &Groups) -> Vec<TargetGroupArn> {
+    groups.keys().cloned().collect()
 }
 
 impl Engine {
@@ -80,7 +84,7 @@ impl Engine {
                 }
                 let wanted = self.known.index.bindings().ownerships();
                 self.groups = Groups::after_term(&self.groups, wanted);
-                for arn in self.arns() {
+                for arn in arns(&self.groups) {
                     self.govern(&arn, now);
                     self.reports.touch_group(&arn);
                 }
@@ -89,7 +93,7 @@ impl Engine {
                 }
             }
             Leadership::Leaving => {
-                for arn in self.arns() {
+                for arn in arns(&self.groups) {
                     if let Some(group) = self.groups.get_mut(&arn) {
                         group.registrations_mut().hurry_ledger();
                     }
@@ -97,10 +101,6 @@ impl Engine {
             }
             Leadership::Leading { .. } | Leadership::Standby => {}
         }
-    }
-
-    fn arns(&self) -> Vec<TargetGroupArn> {
-        self.groups.keys().cloned().collect()
     }
 
     /// Requests the ledgers if a request is due.
@@ -151,7 +151,7 @@ impl Engine {
         let changes = self.known.index.apply(Said::Ledgers(ledgers_say), now);
         self.absorb(changes, now);
         let mut named = BTreeMap::new();
-        for arn in self.arns() {
+        for arn in arns(&self.groups) {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations_mut().no_ledger();
             }
@@ -282,7 +282,7 @@ impl Engine {
         if !self.acts() || !self.groups.orphans().begin_review() {
             return;
         }
-        let arns = self.arns();
+        let arns = arns(&self.groups);
         self.review_holders(&arns, now);
         self.spare_foreign_targets(&arns);
         self.judge(&arns, now);

@@ -194,8 +194,8 @@ impl Owner {
                 self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
             }
             if let Some(LeaseTerm { transitions, is_settled, .. }) = present {
-                let leading = Leadership::Leading { term: transitions.into(), is_settled };
-                self.step(Input::Leadership(leading), number, calls, leaving);
+                let leads = Leadership::Leading { term: transitions.into(), is_settled };
+                self.step(Input::Leadership(leads), number, calls, leaving);
             }
             self.metrics.leads(number.is_some());
         }

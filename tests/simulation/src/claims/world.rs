@@ -628,7 +628,7 @@ impl World {
                 self.spend(|left| &mut left.lost_write);
                 let Some(write) = self.write(who, group) else { return Ok(()) };
                 self.leads(who, |leader| {
-                    leader.groups[group].ledger_mut().written(write.id, Err(Outcome::Unknown))
+                    leader.groups[group].ledger_mut().written(write.id, Err(Outcome::Unknown));
                 });
                 self.late_writes.push((group, write));
                 self.drop_late_writes();
@@ -693,7 +693,7 @@ impl World {
                 self.ledgers[group].content = None;
                 self.drop_late_writes();
                 (0..2).for_each(|who| {
-                    _ = self.leads(who, |leader| leader.groups[group].ledger_mut().seen(None))
+                    _ = self.leads(who, |leader| leader.groups[group].ledger_mut().seen(None));
                 });
             }
         }

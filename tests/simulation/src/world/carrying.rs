@@ -18,10 +18,10 @@ impl World {
     pub(super) fn end_call(&mut self) -> Result<(), String> {
         let ended = self.aws.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
         let Some((open, result)) = ended else { return Ok(()) };
-        if let Call::Register { group, items } = &open.call {
-            if !self.is_of_this_term(&open) {
-                self.aws.nobody_knew(group, items, self.now);
-            }
+        if let Call::Register { group, items } = &open.call
+            && !self.is_of_this_term(&open)
+        {
+            self.aws.nobody_knew(group, items, self.now);
         }
         let is_known = self.is_of_this_term(&open);
         self.properties.answered(&open, &result, is_known, self.now);
@@ -170,7 +170,9 @@ impl World {
             return Ok(());
         }
         if let Call::Register { items, .. } | Call::Deregister { items, .. } = &call {
-            items.iter().for_each(|item| self.coverage.cause(item.reason));
+            for item in items {
+                self.coverage.cause(item.reason);
+            }
         }
         self.holds(sender.0, |properties, scene| properties.calls(sender, &call, scene))?;
         let it = &mut self.replicas[sender.0];

@@ -351,7 +351,7 @@ fn poll_after_pause(lease: &mut Lease) {
     lease.request(at(62.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(62.0));
     poll(lease, Some(held("b", 9)), at(62.0));
-    assert_eq!((leads(&lease, at(62.0)), lease.holder()), (None, Some("b")));
+    assert_eq!((leads(lease, at(62.0)), lease.holder()), (None, Some("b")));
 }
 
 #[test]

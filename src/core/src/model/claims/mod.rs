@@ -12,7 +12,7 @@ use std::{
 pub use self::stored::{Packed, Unreadable};
 use crate::{
     ledger::{LedgerVersion, PodMark},
-    model::Target,
+    model::{Moment, Target},
 };
 
 /// Records that a load balancer may send requests to a target of this pod, now or as the result of a call in flight.
@@ -36,6 +36,17 @@ pub struct Content {
     pub claims: Claims,
     /// The namespaces that own the target group.
     pub holders: BTreeSet<Arc<str>>,
+}
+
+/// The start of a term.
+#[derive(Clone, Copy, Debug)]
+pub struct Began {
+    /// The number of the term.
+    pub term: u64,
+    /// When this replica acquired the Lease.
+    pub at: Moment,
+    /// Whether no call of the term before can take effect late.
+    pub is_settled: bool,
 }
 
 /// A request to the ledger.

@@ -106,15 +106,12 @@ impl Targets {
         }
     }
 
-    /// Sets the propagation delay of this target.
-    pub fn set_bound(&mut self, target: Target, bound: Duration) {
-        self.bounds.insert(target, bound);
-    }
-
-    /// Forgets the delay and the binding of this target.
-    pub fn forget(&mut self, target: &Target) {
-        self.bounds.remove(target);
-        self.bindings.remove(target);
+    /// Sets the propagation delay of this target. `None`: the default.
+    pub fn set_bound(&mut self, target: Target, bound: Option<Duration>) {
+        match bound {
+            Some(bound) => _ = self.bounds.insert(target, bound),
+            None => _ = self.bounds.remove(&target),
+        }
     }
 
     fn bound(&self, target: &Target) -> Duration {
@@ -233,10 +230,11 @@ impl Targets {
         let is_for = |pod: &PodMark| wanted.is_some_and(|wanted| wanted.pod == *pod);
         let claiming = |wanted: &Wanted, before, past| State::Claiming { pod: wanted.pod, before, past };
         let next = match self.states.get(&target) {
-            None | Some(State::Absent { .. }) => {
-                let past = self.past(&target, now);
+            None => {
+                let past = self.reads.past(&target, now);
                 to_add.map(|wanted| claiming(wanted, None, past))
             }
+            Some(State::Absent { .. }) => to_add.map(|wanted| claiming(wanted, None, Past::Kept)),
             // Headgate has sent nothing, so the target returns to its previous state.
             Some(State::Claiming { pod, before, past }) => match to_add {
                 None if self.expelled.contains(&target) => None,
@@ -280,11 +278,6 @@ impl Targets {
             _ => {}
         }
         self.states.insert(target, next);
-    }
-
-    /// What AWS had at a target before its registration.
-    pub fn past(&self, target: &Target, now: Moment) -> Past {
-        if self.states.contains_key(target) { Past::Kept } else { self.reads.past(target, now) }
     }
 
     /// The call that is due for a target.

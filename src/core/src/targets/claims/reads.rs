@@ -19,15 +19,23 @@ pub struct Reads {
     last: Option<BTreeMap<Target, HealthState>>,
     /// Whether the last read has failed.
     has_failed: bool,
-    /// When the first read of this term began.
+    /// When the first read of this term began, and when the last one did.
     first: Option<Moment>,
+    began: Option<Moment>,
     /// The targets without a claim, and when the last read began that showed each. Kept while reads may be stale.
     others: BTreeMap<Target, Moment>,
 }
 
 impl Reads {
     pub(super) const fn new(delays: Delays) -> Self {
-        Self { stale: delays.stale, last: None, has_failed: false, first: None, others: BTreeMap::new() }
+        Self {
+            stale: delays.stale,
+            last: None,
+            has_failed: false,
+            first: None,
+            began: None,
+            others: BTreeMap::new(),
+        }
     }
 
     /// The health of the target in the last read, even if that read does not count for its pod.
@@ -38,6 +46,11 @@ impl Reads {
     /// Whether the last read shows that AWS does not have the target.
     pub(super) fn is_missing(&self, target: &Target) -> bool {
         self.last.is_some() && !is_there(self.health(target))
+    }
+
+    /// When the last successful read began.
+    pub const fn began(&self) -> Option<Moment> {
+        self.began
     }
 
     /// Whether the last read has failed.
@@ -77,6 +90,7 @@ impl Reads {
     ) {
         self.has_failed = false;
         self.first.get_or_insert(began);
+        self.began = Some(began);
         self.others.retain(|_, last| began <= *last + self.stale);
         let others = shown.keys().filter(|target| !has_state(target));
         self.others.extend(others.map(|target| (*target, began)));
@@ -91,16 +105,16 @@ fn is_there(health: Option<HealthState>) -> bool {
 
 /// What a read shows of one target. `bound` of the delays is that of the target.
 pub(super) struct Read {
-    pub began: Moment,
-    pub now: Moment,
-    pub health: Option<HealthState>,
-    pub delays: Delays,
+    pub(super) began: Moment,
+    pub(super) now: Moment,
+    pub(super) health: Option<HealthState>,
+    pub(super) delays: Delays,
 }
 
 /// The state after a read (`None`: the target is absent), and whether somebody else has registered the target again.
 pub(super) struct After {
-    pub state: Option<State>,
-    pub is_foreign: bool,
+    pub(super) state: Option<State>,
+    pub(super) is_foreign: bool,
 }
 
 impl Read {

@@ -36,6 +36,7 @@ use self::orphans::Orphans;
 use crate::{
     agenda::Agenda,
     ledger::{PodMark, fnv_1a},
+    model::claims::Began,
     model::{
         Call, GroupRef, Moment, Target, TargetGroupArn, Uid,
         changes::Ownership,
@@ -43,7 +44,6 @@ use crate::{
         target_group::GroupSettings,
     },
     multimap::Multimap,
-    targets::registration::Began,
 };
 
 /// A selection of groups.

@@ -32,7 +32,7 @@ impl Registrations {
     /// Puts up to `most` registrations into the call `id`, but no more than may fit, the longest waiting first.
     pub fn start_addition(&mut self, id: RequestId, most: usize) -> Vec<CallItem> {
         let targets = self.choose(Action::Register, id, most.min(self.room.fits()));
-        self.adding = Some(id);
+        self.adding.call = Some(id);
         self.start(id, Way::In, &targets)
     }
 
@@ -58,7 +58,7 @@ impl Registrations {
         now: Moment,
     ) {
         self.now = now;
-        self.adding.take_if(|own| *own == id);
+        self.adding.call.take_if(|own| *own == id);
         let targets: Vec<Target> = items.iter().map(|item| item.target).collect();
         self.claims.answered(id, &targets, outcome(failure), now);
         match failure {
@@ -91,9 +91,9 @@ impl Registrations {
         }
         if self.room.is_full() {
             let Waiting { first, searched, .. } = self.entries.tried(Action::Register);
-            self.unplaced = first + searched;
+            self.adding.unplaced = first + searched;
         } else if self.room.fits() == usize::MAX {
-            self.unplaced = 0;
+            self.adding.unplaced = 0;
         }
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::{
     queue::{Action, Queue, Tally},
     refusals::Refused,
-    removal::Removal,
     vanishing::Vanishing,
 };
 use crate::{
@@ -67,15 +66,32 @@ pub enum TakeOut {
     Closed,
 }
 
+/// Whether an unwanted target may be deregistered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// Yes, immediately.
+    Now,
+    /// No: all its bindings are paused.
+    Paused,
+    /// No: Headgate does not know the pod and must first judge the target.
+    Unjudged,
+    /// No: all targets are being replaced, and the new targets do not serve yet.
+    Held,
+    /// No: the readiness gate of its living pod must be closed first.
+    AfterGate,
+    /// No: the pod is alive, and an earlier leader may open its gate until then.
+    AfterTerm(Moment),
+}
+
 /// A target that AWS has and that was never healthy so far.
 #[derive(Clone, Copy, Debug)]
 pub struct Unproven {
     /// Since when AWS has the target, as far as this leader knows.
-    pub since: Moment,
+    pub(super) since: Moment,
     /// Whether the target was registered before this leader.
-    pub inherited: bool,
+    pub(super) inherited: bool,
     /// Whether Headgate has reported that the target never became healthy.
-    pub told: bool,
+    pub(super) told: bool,
 }
 
 /// The call that is due if nothing delays it.

@@ -35,10 +35,9 @@ pub use self::{
 };
 use self::{
     entries::{Action, Entries, Queue},
-    entry::{Entry, Goes, TakeOut, Wish},
+    entry::{Entry, Goes, Removal, TakeOut, Wish},
     holders::Holders,
     refusals::{Refusals, Refused},
-    removal::Removal,
     replaced::Replaced,
     room::Room,
     writing::Pace,
@@ -50,7 +49,7 @@ use crate::{
         Uid,
         account::{Account, Under},
         changes::Ownership,
-        claims::{Delays, Wanted},
+        claims::{Began, Delays, Wanted},
         target_group::GroupSettings,
     },
     targets::claims::{State, Targets, Way},
@@ -68,15 +67,21 @@ const SOON: Duration = Duration::from_secs(2);
 /// of AWS are two failed checks, 30 s apart, with a timeout of 10 s.
 const NOTICE: Duration = Duration::from_secs(90);
 
-/// The start of a term.
+/// The term of this leader, for one group.
 #[derive(Clone, Copy, Debug)]
-pub struct Began {
-    /// The number of the term.
-    pub term: u64,
-    /// When this replica acquired the Lease.
-    pub at: Moment,
-    /// Whether no call of the term before can take effect late.
-    pub is_settled: bool,
+struct Term {
+    number: u64,
+    /// Whether the ledger of the group was read in this term.
+    has_begun: bool,
+    /// Until when calls of the term before may take effect.
+    settled: Moment,
+}
+
+/// The registration call in flight, and how many targets did not fit when AWS last rejected some.
+#[derive(Clone, Copy, Debug, Default)]
+struct Adding {
+    call: Option<RequestId>,
+    unplaced: usize,
 }
 
 /// The registrations of one target group. See the module docs.
@@ -87,9 +92,7 @@ pub struct Registrations {
     binders: Binders,
     replaced: Replaced,
     room: Room,
-    /// How many targets did not fit when AWS last rejected some.
-    unplaced: usize,
-    adding: Option<RequestId>,
+    adding: Adding,
     /// What AWS rejects: registrations and deregistrations.
     unregistered: Refusals,
     unremoved: Refusals,
@@ -97,13 +100,8 @@ pub struct Registrations {
     stored: Pace,
     family: IpFamily,
     settings: GroupSettings,
-    /// The number of the term, whether it has begun here, and until when calls of the term before may take effect.
-    term: u64,
-    has_begun: bool,
-    settled: Moment,
+    term: Term,
     now: Moment,
-    /// When the last successful read began.
-    read: Option<Moment>,
 }
 
 impl Registrations {
@@ -121,19 +119,15 @@ impl Registrations {
             binders: Binders::none(settings.read_only),
             replaced: Replaced::new(settings.replacement_grace),
             room: Room::default(),
-            unplaced: 0,
-            adding: None,
+            adding: Adding::default(),
             unregistered: Refusals::default(),
             unremoved: Refusals::default(),
             holders: Holders::new(settings.holder_patience),
             stored: Pace::new(seed),
             family: IpFamily::V4,
             settings: *settings,
-            term: 0,
-            has_begun: false,
-            settled: Moment::START,
+            term: Term { number: 0, has_begun: false, settled: Moment::START },
             now: Moment::START,
-            read: None,
         }
     }
 
@@ -141,7 +135,7 @@ impl Registrations {
     /// effect late.
     pub fn begins(&mut self, Began { term, at, is_settled }: Began) {
         let late = if is_settled { Duration::ZERO } else { self.settings.late + MARGIN };
-        (self.term, self.settled) = (term, at + late);
+        (self.term.number, self.term.settled) = (term, at + late);
     }
 
     /// Whether nothing of this term or of the one before can take effect late.
@@ -353,7 +347,7 @@ impl Registrations {
         match entry.state? {
             State::Registered { since, .. } | State::Absent { since } => Some(since),
             State::Draining(draining) => draining.accepted(),
-            State::Unsettled { .. } => Some(self.settled),
+            State::Unsettled { .. } => Some(self.term.settled),
             State::Claiming { .. } | State::Registering { .. } | State::Deregistering { .. } => None,
         }
     }
@@ -451,12 +445,12 @@ impl Registrations {
     /// Changes the entry of `target`, if there is one, and everything that depends on it.
     fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
         let Self { entries, claims, binders, stored, now, .. } = self;
-        let (now, settled) = (*now, self.settled);
+        let (now, settled) = (*now, self.term.settled);
         let bounds = &self.settings.bounds;
         entries.change(target, |entry| {
             change(entry);
             binders.judge(entry);
-            claims.set_bound(target, bound(entry.asked, bounds));
+            claims.set_bound(target, Some(bound(entry.asked, bounds)));
             let wanted = entry.owner().map(|owner| Wanted {
                 pod: PodMark::of(&owner.uid),
                 binding: entry.binding().map(|key| key.origin.to_string()).unwrap_or_default().into(),
@@ -480,7 +474,7 @@ impl Registrations {
             // then.
             if entries.get(&target).is_some_and(|entry| entry.state.is_none()) {
                 entries.remove(&target);
-                claims.forget(&target);
+                claims.set_bound(target, None);
             }
         }
     }

@@ -16,7 +16,7 @@ impl Registrations {
     /// Takes in a read that began at `began`. Missing targets will be registered again. Returns whether somebody else
     /// has deregistered a target.
     pub fn observed(&mut self, states: &BTreeMap<Target, Health>, began: Moment, now: Moment) -> bool {
-        (self.now, self.read) = (now, Some(began));
+        self.now = now;
         let shown = states.iter().map(|(target, health)| (*target, health.state)).collect();
         self.claims.read(began, shown, now);
         let mut taken = false;
@@ -58,7 +58,8 @@ impl Registrations {
         let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
         match entry.state {
             Some(State::Registered { pod, since, .. }) if is_new && pod == PodMark::of(uid) => {
-                (entry.is_registered() && self.read.is_none_or(|read| read < since)).then_some(since)
+                (entry.is_registered() && self.claims.reads().began().is_none_or(|read| read < since))
+                    .then_some(since)
             }
             _ => None,
         }
@@ -73,8 +74,11 @@ impl Registrations {
         let new_since = entry.unproven.filter(|unproven| !unproven.inherited).map(|unproven| unproven.since);
         // An earlier read may show what AWS had there before.
         let is_healthy = |since| {
-            let shown =
-                self.claims.reads().health(target).filter(|_| self.read.is_some_and(|read| read > since));
+            let shown = self
+                .claims
+                .reads()
+                .health(target)
+                .filter(|_| self.claims.reads().began().is_some_and(|read| read > since));
             shown.is_some_and(HealthState::is_healthy)
         };
         registered.then_some((&entry.last, new_since.is_none_or(is_healthy)))

@@ -79,7 +79,7 @@ impl Registrations {
                 Ok(term.filter(|_| !continues))
             }
             Err(error) => {
-                if !self.has_begun {
+                if !self.term.has_begun {
                     self.take_in(None, now);
                 }
                 self.stored.unreadable = Some(now + LOOK_AGAIN);
@@ -91,10 +91,10 @@ impl Registrations {
     fn take_in(&mut self, found: Option<(LedgerVersion, Content)>, now: Moment) -> bool {
         self.now = self.now.max(now);
         self.stored.unreadable = None;
-        if !std::mem::replace(&mut self.has_begun, true) {
-            self.claims.begin(self.term);
+        if !std::mem::replace(&mut self.term.has_begun, true) {
+            self.claims.begin(self.term.number);
         }
-        let continues = self.claims.found(found, self.settled, now);
+        let continues = self.claims.found(found, self.term.settled, now);
         // Once this term has written the ledger, the holders in memory take precedence.
         if !self.claims.ledger().is_ready() {
             self.holders.read(self.claims.ledger().holders());
@@ -181,7 +181,7 @@ impl Registrations {
 
     /// When the ledger must be read or written. `urgent`: by when a registration needs it.
     pub fn next_ledger(&self, urgent: Option<Moment>, now: Moment) -> Option<Moment> {
-        if self.stored.request.is_some() || !self.has_begun {
+        if self.stored.request.is_some() || !self.term.has_begun {
             return None;
         }
         let ledger = self.claims.ledger();
