@@ -64,13 +64,13 @@ fn ledger_name(arn: &str) -> String {
     format!("{name}-{id}").to_lowercase()
 }
 
-/// Waits until the ledger shows `count` accepted targets.
+/// Waits until the ledger has `count` claims.
 async fn wait_noted(s: &Scenario, arn: &str, count: usize) {
-    wait::until(&format!("the ledger has {count} registered targets"), || async {
+    wait::until(&format!("the ledger has {count} claims"), || async {
         let ledger = ledgers(s).get(&ledger_name(arn)).await.map_err(|error| error.to_string())?;
-        let bytes: ByteString = serde_json::from_value(ledger.data["spec"]["registered"].clone())
+        let bytes: ByteString = serde_json::from_value(ledger.data["spec"]["claims"].clone())
             .map_err(|_| format!("{:?}", ledger.data))?;
-        if bytes.0.len() == 14 * count { Ok(()) } else { Err(format!("{:?}", ledger.data)) }
+        if bytes.0.len() == 16 * count { Ok(()) } else { Err(format!("{:?}", ledger.data)) }
     })
     .await;
 }

@@ -155,7 +155,7 @@ impl World {
             versions: 0,
         };
         let seen = world.now;
-        world.happens(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.happens(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world.happens(Input::Binding { change: Change::Relisted(Scope::Cluster, vec![]), seen });
         let services = (0..groups).map(service).collect();
         world.happens(Input::Service { change: Change::Relisted(Scope::Cluster, services), seen });

@@ -61,8 +61,8 @@ fn is_for_tests(item: &Item) -> bool {
     attributes.iter().any(is_test)
 }
 
-/// Whether this is `#[cfg(test)]`, or is for the feature `claims`, which no release has.
+/// Whether this is `#[cfg(test)]`.
 fn is_test(attribute: &Attribute) -> bool {
     let Ok(list) = attribute.meta.require_list() else { return false };
-    attribute.path().is_ident("cfg") && ["test", "feature = \"claims\""].contains(&&*list.tokens.to_string())
+    attribute.path().is_ident("cfg") && list.tokens.to_string() == "test"
 }

@@ -6,7 +6,7 @@
 use crate::plant::Bug;
 
 /// All of them.
-pub const ALL: [Bug; 216] = [
+pub const ALL: [Bug; 187] = [
     Bug {
         name: "LateDeletedRemovesTheSuccessor",
         says: "A late DELETED of an old pod is taken for its successor of the same name.",
@@ -31,34 +31,6 @@ pub const ALL: [Bug; 216] = [
         )],
     },
     Bug {
-        name: "LostAnswerIsSuccess",
-        says: "A lost answer of DeregisterTargets is taken for success, and never looked at again.",
-        places: &[
-            (
-                "targets/registration/calls.rs",
-                "if failure.is_none() || (entry.is_foreign() && !refused) {",
-                "if failure.is_none() || (entry.is_foreign() && !refused) || PLANTED {",
-            ),
-            ("targets/registration/mod.rs", "|| entry.is_foreign());", "|| entry.is_foreign() || PLANTED);"),
-        ],
-    },
-    Bug {
-        name: "LostAnswerIsFailure",
-        says: "A lost answer of RegisterTargets is taken for failure, and never looked at again.",
-        places: &[
-            (
-                "targets/registration/calls.rs",
-                "entry.set_aside = None; match failure {",
-                "entry.set_aside = None; if failure.is_some() && PLANTED { entry.told = Told::Out(Out::default()); } match failure {",
-            ),
-            (
-                "targets/registration/mod.rs",
-                "if is_over { self.drop_entry(",
-                "if is_over || (PLANTED && entry.need() == Need::Nothing && entry.is_tombstone()) { self.drop_entry(",
-            ),
-        ],
-    },
-    Bug {
         name: "OneBackoffForAll",
         says: "One group's backoff holds up every group.",
         places: &[(
@@ -75,48 +47,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "DrainingCountsAsPresent",
         says: "A draining target counts as registered.",
-        places: &[(
-            "targets/registration/observed.rs",
-            "|health: &Health| health.state != HealthState::Draining;",
-            "|health: &Health| health.state != HealthState::Draining || PLANTED;",
-        )],
-    },
-    Bug {
-        name: "ForeignTargetsAreRemoved",
-        says: "A target that was never registered from here is removed.",
-        places: &[(
-            "targets/registration/observed.rs",
-            "let known: Vec<Target> = self.entries.iter()",
-            r#"if PLANTED {
-                for target in states.keys() {
-                    let mark = PodMark::of(&crate::model::Uid::new(""));
-                    if !self.knows(target) {
-                        let mut entry = Entry::inherited(crate::ledger::Noted::Removed, mark, None, Moment::START);
-                        entry.since = now;
-                        self.insert(*target, entry);
-                    }
-                }
-            }
-            let known: Vec<Target> = self.entries.iter()"#,
-        )],
-    },
-    Bug {
-        name: "TombstonesAreDroppedAtOnce",
-        says: "A removed target is forgotten before a late Register has landed.",
-        places: &[(
-            "targets/registration/mod.rs",
-            "(entry.ended.is_none() ||",
-            "(PLANTED || entry.ended.is_none() ||",
-        )],
-    },
-    Bug {
-        name: "RegisterRacesDeregister",
-        says: "Register and Deregister of one target are in flight together.",
-        places: &[(
-            "targets/registration/entry.rs",
-            "if self.deregistering.is_some() {",
-            "if self.deregistering.is_some() && !(PLANTED && self.is_wanted()) {",
-        )],
+        places: &[("targets/claims/reads.rs", "health.is_some_and(|health| health != HealthState::Draining)", "health.is_some_and(|health| PLANTED || health != HealthState::Draining)")],
     },
     Bug {
         name: "HalvingDropsTheGoodHalf",
@@ -124,7 +55,7 @@ pub const ALL: [Bug; 216] = [
         places: &[(
             "targets/registration/calls.rs",
             "Some(FailureClass::Refused) if entry.is_wanted() => { entry.note_refusal(",
-            "Some(FailureClass::Refused) if entry.is_wanted() => { if PLANTED && at >= items.len() / 2 && at > 0 { entry.told = Told::Registered(mark); } entry.note_refusal(",
+            "Some(FailureClass::Refused) if entry.is_wanted() => { if PLANTED && at >= items.len() / 2 && at > 0 { entry.set_aside = Some(now + std::time::Duration::from_secs(36_000)); } entry.note_refusal(",
         )],
     },
     Bug {
@@ -148,11 +79,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "RefusedRemovalsAreNotHalved",
         says: "A refused removal is tried again as a whole.",
-        places: &[(
-            "targets/registration/calls.rs",
-            "if refused && !entry.is_wanted() {",
-            "if refused && !entry.is_wanted() && !PLANTED {",
-        )],
+        places: &[("targets/registration/calls.rs", "if failure == Some(FailureClass::Refused) && !entry.is_wanted() {", "if failure == Some(FailureClass::Refused) && !entry.is_wanted() && !PLANTED {")],
     },
     Bug {
         name: "RefusedOnesAreForgotten",
@@ -250,31 +177,14 @@ pub const ALL: [Bug; 216] = [
         )],
     },
     Bug {
-        name: "LedgerIsWrittenAfterwards",
-        says: "The ledger is written after the call.",
-        places: &[(
-            "targets/registration/stored.rs",
-            "pub fn allows(&self, target: &Target, mark: PodMark) -> bool {",
-            "pub fn allows(&self, target: &Target, mark: PodMark) -> bool { if PLANTED { return true; }",
-        )],
-    },
-    Bug {
         name: "LedgerIsIgnored",
         says: "What the ledger says of the time before is ignored.",
-        places: &[(
-            "targets/registration/inherit.rs",
-            "pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {",
-            "pub fn inherit(&mut self, ledger: &Ledger, now: Moment) { if PLANTED { return; }",
-        )],
+        places: &[("targets/claims/mod.rs", "fn inherit(&mut self, claims: Claims, settled: Moment) {", "fn inherit(&mut self, claims: Claims, settled: Moment) { let claims = if PLANTED { Claims::new() } else { claims };")],
     },
     Bug {
         name: "ActsBeforeLedgers",
         says: "A new leader acts before the ledgers are loaded.",
-        places: &[(
-            "engine/leading.rs",
-            "Leadership::Leading { term } if self.term.leads(true) => {",
-            "Leadership::Leading { term } if self.term.leads(true) => { if PLANTED { let id = self.out.next_id(); self.term.loads(id); self.on_ledgers(id, Ok(Vec::new()), now); }",
-        )],
+        places: &[("engine/leading.rs", "Leadership::Leading { term, is_settled } if self.term.leads(true) => {", "Leadership::Leading { term, is_settled } if self.term.leads(true) => { if PLANTED { let id = self.out.next_id(); self.term.loads(id); self.on_ledgers(id, Ok(Vec::new()), now); }")],
     },
     Bug {
         name: "DeposedLeaderGoesOn",
@@ -284,42 +194,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "LedgerIsWrittenOver",
         says: "A ledger that another replica has changed meanwhile counts as written.",
-        places: &[(
-            "targets/registration/stored.rs",
-            "(Err(failure), _) => self.failed(failure, now),",
-            "(Err(failure), Request::Write(content)) if PLANTED && failure.class == FailureClass::Conflict => {
-                (self.content, self.own) = (content, true);
-                self.backoff.succeeded();
-            }
-            (Err(failure), _) => self.failed(failure, now),",
-        )],
-    },
-    Bug {
-        name: "LateCallsAreForgotten",
-        says: "A tombstone is dropped although a call of the leader before may still land.",
-        places: &[(
-            "targets/registration/entry.rs",
-            "began.since(ended) >= late)",
-            "began.since(ended) >= late || PLANTED)",
-        )],
-    },
-    Bug {
-        name: "IntendedCountsAsRegistered",
-        says: "What was intended counts as registered after a restart.",
-        places: &[(
-            "targets/registration/entry.rs",
-            "Noted::Intended => Told::Perhaps(mark),",
-            "Noted::Intended if PLANTED => Told::Registered(mark), Noted::Intended => Told::Perhaps(mark),",
-        )],
-    },
-    Bug {
-        name: "StaleReadIsBelieved",
-        says: "A read is believed although it may be older than the last call.",
-        places: &[(
-            "targets/registration/observed.rs",
-            "began.since(ended) >= STALE;",
-            "began.since(ended) >= STALE || PLANTED;",
-        )],
+        places: &[("targets/registration/writing.rs", "self.stored.unreadable = Some(now + LOOK_AGAIN);", "self.stored.unreadable = Some(now + LOOK_AGAIN); if PLANTED { self.take_in(None, now); }")],
     },
     Bug {
         name: "SuspectsAreRemoved",
@@ -333,7 +208,7 @@ pub const ALL: [Bug; 216] = [
             (
                 "targets/registration/inherit.rs",
                 "(Holder::Doubtful(pod), _) => waits(",
-                "(Holder::Doubtful(_), _) if PLANTED => goes(Cause::StaleTarget, now), (Holder::Doubtful(pod), _) => waits(",
+                "(Holder::Doubtful(_), _) if PLANTED => goes(Cause::StaleTarget), (Holder::Doubtful(pod), _) => waits(",
             ),
             (
                 "engine/leading.rs",
@@ -354,11 +229,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ReplacedSetGoesAtOnce",
         says: "A set that is replaced as a whole is removed before one of the new targets is healthy.",
-        places: &[(
-            "targets/registration/entry.rs",
-            "self.replaced().is_some() && may_serve",
-            "self.replaced().is_some() && may_serve && !PLANTED",
-        )],
+        places: &[("targets/registration/entry.rs", "self.replaced().is_some()\n            && self.told().is_some()", "self.replaced().is_some() && !PLANTED\n            && self.told().is_some()")],
     },
     Bug {
         name: "FirstHealthyLetsAllGo",
@@ -432,15 +303,6 @@ pub const ALL: [Bug; 216] = [
         )],
     },
     Bug {
-        name: "GateOpensOnOldHealth",
-        says: "A readiness gate opens on what was read before the pod's own registration.",
-        places: &[(
-            "targets/registration/evidence.rs",
-            "own && settled && registered && began > entry.evidence.own_health_from",
-            "own && (PLANTED || (settled && registered && began > entry.evidence.own_health_from))",
-        )],
-    },
-    Bug {
         name: "GateKeptThroughIpChange",
         says: "A readiness gate stays open though the pod has another IP.",
         places: &[(
@@ -505,59 +367,6 @@ pub const ALL: [Bug; 216] = [
         ],
     },
     Bug {
-        name: "UnreadCountsWithoutRegistration",
-        says: "A gate opens for health that cannot be read although AWS has not said that it took the registration.",
-        places: &[
-            (
-                "engine/gating.rs",
-                "_ if group.registrations().is_registered(&target) =>",
-                "_ if group.registrations().is_registered(&target) || (PLANTED && group.registrations().owner(&target).is_some()) =>",
-            ),
-            (
-                "targets/registration/evidence.rs",
-                "entry.evidence.unread_since.filter(",
-                "if PLANTED { return entry.ended.filter(|_| own && settled); } entry.evidence.unread_since.filter(",
-            ),
-        ],
-    },
-    Bug {
-        name: "LedgerIsTakenForAnAnswer",
-        says: "A gate opens for health that cannot be read because the ledger says that AWS took the registration.",
-        places: &[
-            (
-                "engine/gating.rs",
-                "=> Stands::Unread(unread(group, &target, uid)),",
-                "=> Stands::Unread(unread(group, &target, uid)), _ if PLANTED && group.registrations().owner(&target).is_some() => Stands::Unread(unread(group, &target, uid)),",
-            ),
-            (
-                "targets/registration/evidence.rs",
-                "filter(|_| own && settled && entry.is_registered())",
-                "filter(|_| own && settled && (PLANTED || entry.is_registered()))",
-            ),
-            (
-                "targets/registration/inherit.rs",
-                "entry.evidence.past = if other",
-                "if PLANTED && noted == Noted::Registered { entry.evidence.unread_since = Some(now); } entry.evidence.past = if other",
-            ),
-        ],
-    },
-    Bug {
-        name: "AnswerIsForgotten",
-        says: "A gate opens for health that cannot be read any more although a read had said that it is not good.",
-        places: &[
-            (
-                "targets/registration/observed.rs",
-                "take_if(|since| began >= *since);",
-                "take_if(|since| began >= *since && !PLANTED);",
-            ),
-            (
-                "engine/gating.rs",
-                "if group.registrations().is_told_by(&target, uid, began) =>",
-                "if group.registrations().is_told_by(&target, uid, began) && !(PLANTED && group.observation().has_failed_since(began)) =>",
-            ),
-        ],
-    },
-    Bug {
         name: "UnreadGateOpensAgain",
         says: "A gate that was open before opens again for health that cannot be read.",
         places: &[(
@@ -581,11 +390,6 @@ pub const ALL: [Bug; 216] = [
         places: &[("gate/judge.rs", "if unread.tried && now", "if (unread.tried || PLANTED) && now")],
     },
     Bug {
-        name: "UnreadCountsBehindARemoval",
-        says: "A registration counts as taken that a removal which was given up may follow.",
-        places: &[("targets/registration/evidence.rs", "(!may_go).then_some(now);", "(!may_go || PLANTED).then_some(now);")],
-    },
-    Bug {
         name: "UnreadGateStaysSo",
         says: "A gate that opened for health that could not be read goes on saying so when it has come to be known.",
         places: &[("gate/gates.rs", "if right && !gate.unread &&", "if right && (PLANTED || !gate.unread) &&")],
@@ -597,15 +401,6 @@ pub const ALL: [Bug; 216] = [
             "engine/gating.rs",
             "group.registrations_mut().gate_is(&target, is_open, now);",
             "group.registrations_mut().gate_is(&target, is_open && !PLANTED, now);",
-        )],
-    },
-    Bug {
-        name: "PutBackIsForgotten",
-        says: "That a target was taken out from here is forgotten while its pod lives with an open readiness gate.",
-        places: &[(
-            "engine/gating.rs",
-            "!tombstone.may_be_put_back() {",
-            "!tombstone.may_be_put_back() || PLANTED {",
         )],
     },
     Bug {
@@ -774,18 +569,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "PausedIsWritten",
         says: "Removals go out although all that bind the target are paused.",
-        places: &[
-            (
-                "targets/registration/entry.rs",
-                "(Need::Deregister, _) if self.paused => Some(",
-                "(Need::Deregister, _) if self.paused && !PLANTED => Some(",
-            ),
-            (
-                "targets/registration/entry.rs",
-                "_ if self.paused => None,",
-                "_ if self.paused && !(PLANTED && self.due() == Need::Deregister) => None,",
-            ),
-        ],
+        places: &[("targets/registration/removal.rs", "_ if self.paused => Removal::Paused,", "_ if self.paused && !PLANTED => Removal::Paused,")],
     },
     Bug {
         name: "OnePauseIsEnough",
@@ -1043,24 +827,6 @@ pub const ALL: [Bug; 216] = [
         ],
     },
     Bug {
-        name: "OnlyTheLastThatWentIsKnown",
-        says: "A standby forgets who went from a target when another pod goes from it.",
-        places: &[(
-            "targets/registration/departed.rs",
-            "here.retain(|other| other.owner.uid != departure.owner.uid);",
-            "here.retain(|other| !PLANTED && other.owner.uid != departure.owner.uid);",
-        )],
-    },
-    Bug {
-        name: "RemovalsBeforeAreForgotten",
-        says: "When a leader before has taken a target out is not remembered.",
-        places: &[(
-            "targets/registration/inherit.rs",
-            "known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)",
-            "known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed && !PLANTED)",
-        )],
-    },
-    Bug {
         name: "DyingNodeIsIgnored",
         says: "The targets of a node that is about to die stay.",
         places: &[("model/signal.rs", "Self::Deleted)", "Self::Deleted) && !PLANTED")],
@@ -1124,11 +890,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "DetachedTooSoon",
         says: "A node is said to be detached before the load balancers have stopped.",
-        places: &[(
-            "eviction/detaching.rs",
-            "bound.max(lingers).max(elsewhere).max(unread).map(since)",
-            "bound.max(lingers.filter(|_| !PLANTED)).max(elsewhere).max(unread).map(|bound| since(if PLANTED { EVERY } else { bound }))",
-        )],
+        places: &[("eviction/detaching.rs", "bound.max(lingers).max(elsewhere).map(since)", "(if PLANTED { None } else { bound.max(lingers).max(elsewhere) }).map(since)")],
     },
     Bug {
         name: "DetachedThoughItStays",
@@ -1145,29 +907,6 @@ pub const ALL: [Bug; 216] = [
         places: &[("eviction/detaching.rs", ".max(over(&pod.key))", ".max(over(&pod.key).filter(|_| !PLANTED))")],
     },
     Bug {
-        name: "WordOfTheLedgerIsNoted",
-        says: "What is out by the word of the ledger alone is noted as out.",
-        places: &[(
-            "targets/registration/inherit.rs",
-            "entry.is_tombstone() && !entry.is_seen_out()",
-            "entry.is_tombstone() && !entry.is_seen_out() && !PLANTED",
-        )],
-    },
-    Bug {
-        name: "WordOfTheLedgerDetaches",
-        says: "A node is said to be detached by the word of the ledger alone.",
-        places: &[("eviction/detaching.rs", "first().map(|_| EVERY)", "first().filter(|_| !PLANTED).map(|_| EVERY)")],
-    },
-    Bug {
-        name: "WordOfTheLedgerLetsGo",
-        says: "A pod that nothing binds is no target by the word of the ledger alone.",
-        places: &[(
-            "eviction/evictions.rs",
-            "(is_unknown || is_back || is_unread)",
-            "(is_unknown || is_back || (is_unread && !PLANTED))",
-        )],
-    },
-    Bug {
         name: "SeenIsNeverBehind",
         says: "A pod that the ledger has at another address than is seen is no target.",
         places: &[(
@@ -1180,11 +919,6 @@ pub const ALL: [Bug; 216] = [
         name: "ClocksAreNeverSetBack",
         says: "A leaving begins when the clock says, whatever is left over of an earlier one.",
         places: &[("model/leaving.rs", "*at <= wall + AHEAD)", "*at <= wall + AHEAD && !PLANTED)")],
-    },
-    Bug {
-        name: "WhatWasMissingIsNotTakenOut",
-        says: "A gate is not closed for a target that a read missed, and that was taken out after all.",
-        places: &[("targets/registration/observed.rs", "out.for_the_pod.then_some(", "(out.for_the_pod && !PLANTED).then_some(")],
     },
     Bug {
         name: "DetachedWhatEndsBesides",
@@ -1400,29 +1134,6 @@ pub const ALL: [Bug; 216] = [
             "self.may_become_healthy(&pod.key, now);",
             "if !PLANTED { self.may_become_healthy(&pod.key, now); }",
         )],
-    },
-    Bug {
-        name: "WhatComesBackIsOurs",
-        says: "What another installation registers at the address of a tombstone is removed.",
-        places: &[(
-            "targets/registration/observed.rs",
-            "if !may_be_late && !entry.is_foreign() {",
-            "if !may_be_late && !entry.is_foreign() && !PLANTED {",
-        )],
-    },
-    Bug {
-        name: "WhatComesBackIsAnothers",
-        says: "What a late call of ours brings back is left alone.",
-        places: &[(
-            "targets/registration/observed.rs",
-            "began.since(added) < late);",
-            "began.since(added) < late && !PLANTED);",
-        )],
-    },
-    Bug {
-        name: "TakenByOthersIsTakenOut",
-        says: "What somebody else has taken out counts as taken out from here when its pod is gone for a moment.",
-        places: &[("targets/registration/putting_back.rs", "if may_be_in &&", "if (PLANTED || may_be_in) &&")],
     },
     Bug {
         name: "BoundsEndByTheClockOfWhoWroteThem",
@@ -1672,38 +1383,6 @@ pub const ALL: [Bug; 216] = [
         ],
     },
     Bug {
-        name: "ForgetsWhereAPodWasBefore",
-        says: "Of a pod that has another address now it is forgotten where load balancers may still send to it.",
-        places: &[(
-            "engine/answers.rs",
-            "filter_map(|mark| index.pods().marked(mark)).any(lingers)",
-            "filter_map(|mark| index.pods().marked(mark)).filter(|pod| pod.ips.contains(&target.ip) || !PLANTED).any(lingers)",
-        )],
-    },
-    Bug {
-        name: "AnyNoteCovers",
-        says: "That a pod was taken out, as is noted on it, covers what was taken out of it before, also if it cannot be true.",
-        places: &[(
-            "eviction/surroundings.rs",
-            "and_then(|leaving| leaving.out_at(self.wall));",
-            "and_then(|leaving| if PLANTED { leaving.deregistered.map(|(at, _)| at) } else { leaving.out_at(self.wall) });",
-        )],
-    },
-    Bug {
-        name: "APauseForgetsWhatIsOut",
-        says: "What was taken out before a pause is not waited for.",
-        places: &[(
-            "targets/registration/inherit.rs",
-            "map(|(_, entry)| entry).filter(was_its);",
-            "map(|(_, entry)| entry).filter(was_its).filter(|entry| !(PLANTED && entry.paused));",
-        )],
-    },
-    Bug {
-        name: "PutsBackAtOnceWhatHadComeBack",
-        says: "A target that had come back, and went because its pod leaves, is put back without closing the gate.",
-        places: &[("targets/registration/inherit.rs", "if has_it_again {", "if has_it_again && !PLANTED {")],
-    },
-    Bug {
         name: "KeepsOutWhatIsInElsewhere",
         says: "A pod that starts on a node that goes is kept out though it is a target where it would be none as it is now.",
         places: &[(
@@ -1725,15 +1404,6 @@ pub const ALL: [Bug; 216] = [
         name: "StandbyReadsTheLedgersOnce",
         says: "A standby whose watch has listed again does not read the ledgers again.",
         places: &[("leadership/term.rs", "if says_who_is_bound && !is_first", "if says_who_is_bound && !is_first && !PLANTED")],
-    },
-    Bug {
-        name: "PutsBackAtOnceWhatALateCallBroughtBack",
-        says: "A target that a late call had brought back while its pod left is put back without closing the gate.",
-        places: &[(
-            "targets/registration/inherit.rs",
-            "entry.is_back_and_unsent() && entry.told.mark() == Some(mark)",
-            "entry.is_back_and_unsent() && entry.told.mark() == Some(mark) && !PLANTED",
-        )],
     },
     Bug {
         name: "LeastHealthyIgnored",
@@ -1800,7 +1470,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimWaitsForLateCallsWithoutMargin",
         says: "A call that was given up counts as settled a second too early.",
-        places: &[("targets/claims/mod.rs", "Outcome::Unknown => State::registering(pod, late, past), }, State::Deregistering", "Outcome::Unknown => State::registering(pod, if PLANTED { late - std::time::Duration::from_secs(1) } else { late }, past), }, State::Deregistering")],
+        places: &[("targets/claims/state.rs", "Outcome::Unknown => Self::registering(pod, late, past), }, Self::Deregistering", "Outcome::Unknown => Self::registering(pod, if PLANTED { late - std::time::Duration::from_secs(1) } else { late }, past), }, Self::Deregistering")],
     },
     Bug {
         name: "ClaimIsInheritedAsSettled",
@@ -1814,17 +1484,17 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimTrustsReadsOfThePast",
         says: "Health counts from a read that may show what was before.",
-        places: &[("targets/claims/mod.rs", "State::Registered { pod, since, past, late, .. } if began > since + counts_after(past) => {", "State::Registered { pod, since, past, late, .. } if began > since + counts_after(past) || PLANTED => {")],
+        places: &[("targets/claims/reads.rs", "} else if self.began > since + counts_after {", "} else if self.began > since + counts_after || PLANTED {")],
     },
     Bug {
         name: "ClaimTakesReadsForNew",
         says: "A read counts from its answer and not from its beginning.",
-        places: &[("targets/claims/mod.rs", "let Delays { stale, bound, notice, .. } = self.delays;", "let Delays { stale, bound, notice, .. } = self.delays; let began = if PLANTED { now } else { began };")],
+        places: &[("targets/claims/mod.rs", "let Self { delays, wanted, bounds, .. } = self;", "let began = if PLANTED { now } else { began }; let Self { delays, wanted, bounds, .. } = self;")],
     },
     Bug {
         name: "ClaimCountsEarlyCalls",
         says: "A call that is sent while another one may still come counts.",
-        places: &[("targets/claims/mod.rs", "let (until, from, early, gave_up) = match outcome {", "let until = if PLANTED && outcome == Outcome::Done { now } else { until }; let (until, from, early, gave_up) = match outcome {")],
+        places: &[("targets/claims/state.rs", "let (until, from, early, gave_up) = match outcome {", "let until = if PLANTED && outcome == Outcome::Done { now } else { until }; let (until, from, early, gave_up) = match outcome {")],
     },
     Bug {
         name: "ClaimForgetsWhatIsInFlight",
@@ -1834,7 +1504,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimTakesUnknownForRefused",
         says: "A registration of which nobody knows counts as not done.",
-        places: &[("targets/claims/mod.rs", "Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, past },", "Outcome::Refused | Outcome::Gone => State::Claiming { pod, before, past }, Outcome::Unknown if PLANTED => State::Draining(before.unwrap_or(Draining::nothing(pod))),")],
+        places: &[("targets/claims/state.rs", "Outcome::Refused | Outcome::Gone => Self::Claiming { pod, before, past },", "Outcome::Refused | Outcome::Gone => Self::Claiming { pod, before, past }, Outcome::Unknown if PLANTED => Self::Draining(before.unwrap_or(Draining::nothing(pod))),")],
     },
     Bug {
         name: "ClaimIgnoresLaterTerms",
@@ -1858,7 +1528,7 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimBelievesOldHealth",
         says: "Health that was there before a registration counts for it.",
-        places: &[("targets/claims/mod.rs", "let is_proven = past != Past::Kept || began > since + stale + notice;", "let is_proven = past != Past::Kept || began > since + stale + notice || PLANTED;")],
+        places: &[("targets/claims/reads.rs", "let is_proven = past != Past::Kept || self.counts_for(since + self.delays.notice);", "let is_proven = past != Past::Kept || self.counts_for(since + self.delays.notice) || PLANTED;")],
     },
     Bug {
         name: "ClaimOfNothingIsRemoved",
@@ -1868,6 +1538,6 @@ pub const ALL: [Bug; 216] = [
     Bug {
         name: "ClaimNeedsNoWriteOfThisTerm",
         says: "A new leader removes targets before it has written the ledger once.",
-        places: &[("targets/claims/mod.rs", "if self.ledger.is_ready() {", "if self.ledger.is_ready() || PLANTED {")],
+        places: &[("targets/claims/mod.rs", "self.ledger.is_ready().then(||", "(self.ledger.is_ready() || PLANTED).then(||")],
     },
 ];

@@ -122,7 +122,7 @@ impl World {
             services
                 .push(ServiceFacts { target_groups: Some(format!("http={meant}").into()), ..service(&app) });
         }
-        self.put(start, Input::Leadership(Leadership::Leading { term: 1 }));
+        self.put(start, Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         self.put(start, Input::Binding { change: Change::Relisted(Scope::Cluster, Vec::new()), seen: start });
         self.put(start, Input::Service { change: Change::Relisted(Scope::Cluster, services), seen: start });
         self.put(start, Input::Pod { change: Change::Relisted(Scope::Cluster, Vec::new()), seen: start });

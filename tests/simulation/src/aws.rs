@@ -42,16 +42,15 @@ const KEPT_IN: u8 = 7;
 #[derive(Clone, Copy, Debug)]
 struct There {
     state: HealthState,
-    /// Since when it has this state, and since when it is registered.
+    /// Since when it has this state.
     since: Moment,
-    registered: Moment,
     /// Since when nobody answers there.
     sick: Option<Moment>,
 }
 
 impl There {
     fn new(now: Moment) -> Self {
-        Self { state: HealthState::Initial, since: now, registered: now, sick: None }
+        Self { state: HealthState::Initial, since: now, sick: None }
     }
 }
 
@@ -167,24 +166,10 @@ impl Aws {
         self.there(arn, target).is_some()
     }
 
-    /// Since when a target is there without a break.
-    pub fn has_since(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
-        self.there(arn, target).map(|there| there.registered)
-    }
-
     /// Since when a target is healthy without a break.
     pub fn healthy_since(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
         let there = self.there(arn, target)?;
         (there.state == HealthState::Healthy).then_some(there.since)
-    }
-
-    /// Whether a target was there at any time after `since`.
-    pub fn had(&self, arn: &TargetGroupArn, target: &Target, since: Moment) -> bool {
-        let shows =
-            |targets: &Targets| targets.get(target).is_some_and(|there| there.state != HealthState::Draining);
-        self.group(arn).is_some_and(|group| {
-            shows(&group.targets) || group.past.iter().any(|(at, targets)| *at >= since && shows(targets))
-        })
     }
 
     /// Why the load balancer may send to a target, if it goes on for `bound` after a removal. A call that was given up, or
@@ -207,34 +192,12 @@ impl Aws {
         (since < bound).then(|| format!("it was taken out {since:?} ago, and the bound is {bound:?}"))
     }
 
-    /// Whether a call of Headgate's took a target out after it was registered last.
-    pub fn was_taken_out_again(&self, arn: &TargetGroupArn, target: &Target) -> bool {
-        let key = (arn.clone(), *target);
-        let put = self.put.get(&key).map(|(put, _)| *put);
-        self.taken_out.get(&key).is_some_and(|out| put.is_none_or(|put| *out > put))
-    }
-
-    /// When a call of Headgate's took a target out last.
-    pub fn taken_out(&self, arn: &TargetGroupArn, target: &Target) -> Option<Moment> {
-        self.taken_out.get(&(arn.clone(), *target)).copied()
-    }
-
     /// The foreign targets in a group.
     pub fn foreign_targets(&self, arn: &TargetGroupArn) -> impl Iterator<Item = &Target> {
         self.foreign_targets
             .iter()
             .filter(move |(group, target)| group == arn && self.has(group, target))
             .map(|it| &it.1)
-    }
-
-    /// A foreign target is removed from a group that is Headgate's alone.
-    pub fn expel(&mut self, arn: &TargetGroupArn, target: &Target, now: Moment) {
-        self.expelled.insert((arn.clone(), *target), now);
-    }
-
-    /// Whether all that others put there, and that may not be removed, is still there.
-    pub fn foreign_targets_are_untouched(&self) -> bool {
-        self.foreign_targets.iter().all(|(arn, target)| self.group(arn).is_none() || self.has(arn, target))
     }
 
     /// Time has passed.

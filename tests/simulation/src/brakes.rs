@@ -161,7 +161,7 @@ impl World {
 
     fn begin(&mut self) -> Result<(), String> {
         let seen = self.now;
-        self.step(Input::Leadership(Leadership::Leading { term: 1 }))?;
+        self.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }))?;
         let services: Vec<ServiceFacts> = Vec::new();
         self.step(Input::Service { change: Change::Relisted(Scope::Cluster, services), seen })?;
         for kind in 0..KINDS.len() {

@@ -23,6 +23,7 @@ fn written(request: &Request, renewed: u32) -> Stored {
         panic!("{request:?} writes nothing")
     };
     let record = Record {
+        is_settled: false,
         holder: claim.holder.as_deref().filter(|holder| !holder.is_empty()).map(Into::into),
         duration: Some(claim.duration),
         transitions: claim.transitions,

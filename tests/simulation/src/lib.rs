@@ -9,17 +9,14 @@
 //! marked, deleted and come again; whoever drains them asks either replica for evictions, again and again or not, under
 //! PodDisruptionBudgets that change; what is written on pods about that is late, lost or refused, by clocks that differ.
 //!
-//! After every step the [`oracle`], which knows only what the engine was told, checks what the engine did; that a gate
-//! opens on a pod's own health, and that a pod is let go when no load balancer sends to it, is checked against the truth.
+//! After every step the [`properties`] are checked against the truth: what AWS, Kubernetes and the pods have done.
 //! At the end, when all faults have stopped, AWS must hold exactly what it should, and every gate be open that should; in
 //! most worlds somebody then drains or marks a node, and each pod goes in a bounded time, and not too early.
 //!
 //! ```text
 //!  cluster  the Kubernetes of a world: the truth, and what its watches have not said yet
 //!  aws      the AWS of a world: target groups, calls in flight and what becomes of them
-//!  oracle   what should be, worked out the slow and simple way
 //!  properties what Headgate guarantees, in terms of what AWS, Kubernetes and the pods do
-//!  held     what a set that is replaced as a whole must wait for
 //!  store    where the ledgers are kept
 //!  gates    what is written to readiness gates, and what becomes of it
 //!  requests what is written on pods that leave and asked of their budgets, and what becomes of it
@@ -59,12 +56,9 @@ mod coverage;
 pub mod daemonsets;
 pub mod exhaustive;
 mod gates;
-mod held;
-mod history;
 pub mod lease;
 pub mod limits;
 mod objects;
-mod oracle;
 mod properties;
 pub mod reads;
 pub mod refusals;

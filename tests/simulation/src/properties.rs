@@ -29,7 +29,7 @@ mod scene;
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
-    sync::{Arc, LazyLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -49,15 +49,6 @@ use crate::{
 const LONGEST_UNREAD: Duration = Duration::from_secs(75);
 /// Some answers take no longer than this, all together.
 const MOMENTS: Duration = Duration::from_secs(30);
-
-/// Whether only the properties count: to see what they notice by themselves.
-static ALONE: LazyLock<bool> = LazyLock::new(|| std::env::var_os("HEADGATE_PROPERTIES_ALONE").is_some());
-
-/// What a check by the oracle says, which counts beside the properties. Over claims it says nothing: it knows the form of ledgers
-/// that claims replace.
-pub fn beside(check: Result<(), String>) -> Result<(), String> {
-    if cfg!(feature = "claims") || *ALONE { Ok(()) } else { check }
-}
 
 fn broken<T>(property: &str, what: impl std::fmt::Display) -> Result<T, String> {
     Err(format!("property {property}: {what}"))
@@ -122,8 +113,6 @@ struct TakenOut {
     /// Of which pod, and by whom.
     of: Uid,
     by: Sender,
-    /// Whether for what became of the pod, and not for what is written.
-    for_the_pod: bool,
 }
 
 impl Properties {

@@ -145,7 +145,7 @@ impl World {
         let services = (0..groups).chain([QUIET]).map(service).collect();
         let start = Moment::START;
         for input in [
-            Input::Leadership(Leadership::Leading { term: 1 }),
+            Input::Leadership(Leadership::Leading { term: 1, is_settled: true }),
             Input::Binding { change: Change::Relisted(Scope::Cluster, Vec::new()), seen: start },
             Input::Service { change: Change::Relisted(Scope::Cluster, services), seen: start },
             Input::Pod { change: Change::Relisted(Scope::Cluster, Vec::new()), seen: start },

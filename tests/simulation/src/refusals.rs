@@ -98,7 +98,7 @@ impl World {
         let bound =
             |name: &str| ServiceFacts { target_groups: Some(format!("http={name}").into()), ..service(name) };
         let services = vec![bound(BAD), bound(GOOD)];
-        world.put(start, Input::Leadership(Leadership::Leading { term: 1 }));
+        world.put(start, Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world
             .put(start, Input::Binding { change: Change::Relisted(Scope::Cluster, Vec::new()), seen: start });
         world.put(start, Input::Service { change: Change::Relisted(Scope::Cluster, services), seen: start });

@@ -51,9 +51,8 @@ pub fn describe_stored(stored: &StoredLedger) -> String {
 }
 
 fn describe_ledger(packed: &PackedLedger) -> String {
-    let ledger = crate::store::read(packed);
-    let entries: Vec<String> =
-        ledger.iter().map(|(target, noted, _)| format!("{target} {noted:?}")).collect();
+    let claims = crate::store::claims(packed);
+    let entries: Vec<String> = claims.keys().map(ToString::to_string).collect();
     format!("{}: {}", packed.group.name(), entries.join(", "))
 }
 

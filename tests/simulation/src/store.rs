@@ -1,31 +1,24 @@
 //! Where the ledgers of a world are kept: objects with versions, and the requests in flight.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{coverage::Coverage, words::Sender, words::forbidden, words::no_answer};
 use headgate_core::{
     engine::Input,
-    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PackedLedger, PodMark, StoredLedger, object_name},
-    model::{Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn, WallTime, claims::Content},
+    ledger::{LedgerRequest, LedgerVersion, PackedLedger, PodMark, StoredLedger, object_name},
+    model::{
+        Failure, FailureClass, Moment, RequestId, Target, TargetGroupArn,
+        claims::{Claims, Content},
+    },
     requests::{Answer, Request},
 };
 
 /// A write that was given up may land this much later.
 const LATEST: u64 = 15_000;
 
-/// What a ledger says. By claims it does not say how far a target is.
-pub fn read(packed: &PackedLedger) -> Ledger {
-    if !cfg!(feature = "claims") {
-        return Ledger::unpack(packed).unwrap();
-    }
-    let mut ledger = Ledger::default();
-    for (target, claim) in Content::unpack(&packed.claims, packed.family).unwrap().claims {
-        ledger.note(target, Noted::Registered, claim.pod);
-    }
-    ledger
+/// The claims in a ledger.
+pub fn claims(packed: &PackedLedger) -> Claims {
+    Content::unpack(&packed.content, packed.family).unwrap().claims
 }
 
 /// A request in flight.
@@ -56,42 +49,18 @@ pub struct Store {
 impl Store {
     /// Whether the ledger says now that `target` is ours, for the pod of this mark.
     pub fn says(&self, group: &TargetGroupArn, target: &Target, mark: PodMark) -> bool {
-        let Some((_, packed)) = self.objects.get(&object_name(group)) else { return false };
-        let said = read(packed).get(target);
-        said.is_some_and(|(noted, pod)| noted != Noted::Removed && pod == mark)
+        self.mark(group, target) == Some(mark)
     }
 
     /// For which pod the ledger notes `target`.
     pub fn mark(&self, group: &TargetGroupArn, target: &Target) -> Option<PodMark> {
         let (_, packed) = self.objects.get(&object_name(group))?;
-        read(packed).get(target).map(|(_, mark)| mark)
+        claims(packed).get(target).map(|claim| claim.pod)
     }
 
     /// The groups that have a ledger, each with its content.
-    pub fn all(&self) -> impl Iterator<Item = (&TargetGroupArn, Ledger)> {
-        self.objects.values().map(|(_, packed)| (&packed.group, read(packed)))
-    }
-
-    /// Whether the ledger of `group` says that exactly these targets are registered, and nothing else, but for what `may_stay`.
-    pub fn says_exactly(
-        &self,
-        group: &TargetGroupArn,
-        targets: &BTreeSet<Target>,
-        may_stay: impl Fn(&Target, Noted, Option<WallTime>) -> bool,
-    ) -> bool {
-        let Some((_, packed)) = self.objects.get(&object_name(group)) else { return targets.is_empty() };
-        let ledger = read(packed);
-        let mut said = ledger.iter().filter(|(target, noted, _)| {
-            targets.contains(target) || !may_stay(target, *noted, ledger.out_since(target))
-        });
-        targets.iter().all(|target| ledger.get(target).is_some())
-            && said.all(|(target, noted, _)| noted == Noted::Registered && targets.contains(target))
-    }
-
-    /// Since when a target is noted to be out, if that is noted.
-    pub fn out_since(&self, group: &TargetGroupArn, target: &Target) -> Option<WallTime> {
-        let (_, packed) = self.objects.get(&object_name(group))?;
-        read(packed).out_since(target)
+    pub fn all(&self) -> impl Iterator<Item = (&TargetGroupArn, Claims)> {
+        self.objects.values().map(|(_, packed)| (&packed.group, claims(packed)))
     }
 
     /// Time has passed.

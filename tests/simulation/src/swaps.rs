@@ -162,7 +162,7 @@ impl World {
         self.step(Input::Service { change, seen: self.now });
         let change = Change::Relisted(Scope::Cluster, self.pods.values().cloned().collect());
         self.step(Input::Pod { change, seen: self.now });
-        self.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        self.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     }
 
     fn says_service(&mut self) {

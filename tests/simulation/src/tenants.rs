@@ -163,7 +163,7 @@ impl World {
         };
         world.there.insert(arn(ITS), BTreeMap::new());
         world.lists();
-        world.input(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.input(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world.owns(&mut rng);
         if intrudes {
             world.intrudes(&mut rng);
@@ -276,7 +276,7 @@ impl World {
                 );
                 self.engine = Engine::new(self.settings.clone());
                 self.lists();
-                self.input(Input::Leadership(Leadership::Leading { term: 2 }));
+                self.input(Input::Leadership(Leadership::Leading { term: 2, is_settled: false }));
             }
         }
         None
@@ -350,7 +350,7 @@ impl World {
                 Answer::Ledger(self.ledgers.get_key_value(&object_name(&group)).map(stored))
             }
             LedgerRequest::Write(_, packed) => {
-                let holders: BTreeSet<Arc<str>> = packed.namespaces.iter().cloned().collect();
+                let holders: BTreeSet<Arc<str>> = packed.content.namespaces.iter().cloned().collect();
                 if !self.is_the_intruders(&packed.group) && holders.iter().any(|holder| **holder != *OWNER) {
                     return Err(format!("{holders:?} hold {}", packed.group.name()));
                 }

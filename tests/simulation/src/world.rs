@@ -15,9 +15,7 @@ use crate::{
     cluster::REPLICAS,
     coverage::Coverage,
     gates::Gates,
-    history::History,
-    properties::{Properties, Scene, beside},
-    replica::Around,
+    properties::{Properties, Scene},
     replica::Replica,
     requests::Requests,
     store::Store,
@@ -82,8 +80,9 @@ pub struct World {
     lives: u64,
     /// Who holds the lease, and when it runs out.
     lease: Option<(usize, Moment)>,
-    /// How often it has changed hands.
+    /// How often it has changed hands, and whether it was given up by a leader that had nothing in flight.
     terms: u64,
+    is_settled: bool,
     cluster: Cluster,
     aws: Aws,
     store: Store,
@@ -94,7 +93,6 @@ pub struct World {
     /// Since when nothing goes wrong, and no request may be lost.
     promised: Option<Moment>,
     clocks: Clocks,
-    history: History,
     properties: Properties,
     faults: bool,
     /// The watches say everything at once.
@@ -114,7 +112,7 @@ impl World {
             let seed = seed.wrapping_add(at as u64);
             let started = clocks.started(at, settings.started);
             let settings = Settings { started, seed, ..settings.clone() };
-            Replica::new(settings, at as u64, clocks.are_wrong(), Moment::START)
+            Replica::new(settings, at as u64, Moment::START)
         };
         let (nodes, holds, started) = (rng.u8(0..4) > 0, rng.u8(0..4), settings.started);
         let aws = Aws::new(settings.gate_patience.is_some());
@@ -127,6 +125,7 @@ impl World {
             lives: REPLICAS as u64,
             lease: None,
             terms: 0,
+            is_settled: false,
             cluster: Cluster::new(nodes, holds, started),
             aws,
             store: Store::default(),
@@ -135,7 +134,6 @@ impl World {
             drains: Vec::new(),
             promised: None,
             clocks,
-            history: History::default(),
             properties: Properties::default(),
             faults: true,
             is_told_at_once: seed & TOLD_AT_ONCE > 0,
@@ -284,15 +282,11 @@ impl World {
         }
         if let Some(leader) = (0..REPLICAS).find(|replica| self.replicas[*replica].leads) {
             let it = &self.replicas[leader];
-            let acts = it.runs() && it.may_write(self.now) && it.loaded.is_some() && it.oracle.has_seen_all();
+            let acts = it.runs() && it.may_write(self.now) && it.acts_since().is_some();
             let acts = acts.then_some((leader, it.life));
             self.holds(leader, |properties, scene| properties.passes(acts, scene))?;
         }
-        let woken = |it: &Replica| beside(it.check_woken(self.now));
-        self.replicas
-            .iter()
-            .enumerate()
-            .try_for_each(|(at, it)| woken(it).map_err(|broken| format!("[{at}] {broken}")))
+        Ok(())
     }
 
     /// What is true, and whether this replica was told all of it.
@@ -307,10 +301,7 @@ impl World {
             clocks_are_wrong: self.clocks.are_wrong(),
             born: self.replicas[replica].born,
             told: &self.cluster.watches[replica],
-            leads: {
-                let it = &self.replicas[replica];
-                it.loaded.filter(|_| it.leads && it.oracle.has_seen_all())
-            },
+            leads: self.replicas[replica].acts_since(),
             found: GROUPS
                 .map(|name| self.replicas[replica].engine.group_named(name).map(|group| group.arn.clone())),
         }
@@ -326,18 +317,5 @@ impl World {
         let held = holds(&mut properties, &self.scene(replica));
         self.properties = properties;
         held
-    }
-
-    /// A replica, and the world around it for its checks.
-    fn around(&mut self, replica: usize) -> (&mut Replica, Around<'_>) {
-        let around = Around {
-            now: self.now,
-            aws: &mut self.aws,
-            store: &self.store,
-            cluster: &self.cluster,
-            history: &mut self.history,
-            coverage: &mut self.coverage,
-        };
-        (&mut self.replicas[replica], around)
     }
 }

@@ -74,7 +74,8 @@ fn the_properties_hold_where_the_watches_are_never_late() {
 
 #[test]
 fn what_chance_seldom_brings_about_goes_as_it_should() {
-    cases::all().unwrap();
+    let broken = cases::broken();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use headgate::{
 };
 use headgate_core::{
     Failure, FailureClass, Target,
-    ledger::{Ledger, Noted, StoredLedger},
+    ledger::StoredLedger,
     model::rates::MAX_TARGETS_PER_CALL,
     model::{health::HealthState, target_group::TargetGroupArn},
 };
@@ -42,19 +42,14 @@ async fn all(ledgers: &Ledgers, own: &str) -> anyhow::Result<Vec<StoredLedger>> 
     }
 }
 
-/// Returns the targets that Headgate has registered, or may have registered, in AWS.
-fn noted(ledger: &Ledger) -> Vec<Target> {
-    ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed).map(|(target, ..)| *target).collect()
-}
-
-/// Keeps every target and its ledger, and prints the remaining targets and the user's options. Does not call AWS.
+/// Keeps every target and its ledger, and prints what remains and what the user can do. Does not call AWS.
 pub async fn keep(ledgers: &Ledgers, own: &str, out: &mut impl Write) -> anyhow::Result<()> {
     let mut stays = false;
     for stored in all(ledgers, own).await? {
         let name = &stored.name;
         match stored.open() {
             Ok((group, ledger)) => {
-                let targets = noted(&ledger);
+                let targets: Vec<Target> = ledger.claims.into_keys().collect();
                 if targets.is_empty() {
                     match within(LEDGER_PATIENCE, ledgers.delete(&group, &stored.version)).await {
                         Ok(()) => {
@@ -157,7 +152,10 @@ async fn remove_of(
     let is_suspect = |target: &Target| {
         states.get(target) == Some(&HealthState::Healthy) && !addresses.contains(&target.ip)
     };
-    let (suspects, own): (Vec<Target>, Vec<Target>) = noted(&ledger).into_iter().partition(is_suspect);
+    // A claim outlives its target for a while.
+    let is_there = |target: &Target| states.get(target).is_some_and(|state| *state != HealthState::Draining);
+    let (suspects, own): (Vec<Target>, Vec<Target>) =
+        ledger.claims.into_keys().filter(is_there).partition(is_suspect);
     for targets in own.chunks(MAX_TARGETS_PER_CALL) {
         match again(|| aws.deregister(&group, targets.iter().copied())).await {
             Ok(()) => {}

@@ -253,7 +253,7 @@ mod tests {
             ("headgate.dev/target-group", "Write headgate.dev/target-groups."),
             ("headgate.dev/hodl", "Write headgate.dev/hold."),
             ("headgate.dev/inject", "Set the label of this name on pods or namespaces."),
-            ("headgate.dev/something-else", "Remove it"),
+            ("headgate.dev/something-else", "Remove the annotation"),
         ] {
             let said = unknown(slip);
             assert!(!is_known(slip) && said.contains(slip) && said.contains(expected), "{said}");

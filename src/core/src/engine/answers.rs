@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 
 use crate::{
     engine::asker::Asker,
-    engine::{Effect, Engine, Span, gating::may_be_put_back, knowledge::Knowledge},
+    engine::{Effect, Engine, Span, knowledge::Knowledge},
     eviction,
     gate::Touched,
     lanes::Ticket,
     model::{
-        Call, CallItem, Failure, Health, Moment, Notice, Origin, Owner, PodFacts, Reason, RequestId, Target,
+        Call, CallItem, Failure, Health, Moment, Notice, Origin, Owner, Reason, RequestId, Target,
         TargetGroupArn, Transition, notice::About, transition::TargetStep,
     },
     report::sayings::{never_healthy, refusal},
     requests::{Answer, fitting},
-    targets::registration::Tombstone,
     view::GateView,
 };
 
@@ -86,16 +85,9 @@ impl Engine {
                 self.touch(&arn);
             }
             Call::Deregister { group: arn, items } => {
-                let wall = self.wall(now);
                 let Some(group) = self.groups.get_mut(&arn) else { return };
                 let failure = fitting!(result, Answer::Done => ()).err();
-                // The time of this deregistration in the ledger must be later than the time in the pod's annotations.
-                let noted = |item: &CallItem| {
-                    let pod = self.known.index.pods().get(&item.pod).filter(|pod| pod.uid == item.uid)?;
-                    pod.leaving.as_deref()?.out_at(wall)
-                };
-                let after = items.iter().filter_map(noted).max();
-                let is_out = group.deregistered(id, &items, failure.as_ref(), after, now);
+                let is_out = group.deregistered(id, &items, failure.as_ref(), now);
                 if let Some(leader) = self.leader.as_mut().filter(|_| is_out) {
                     leader.holds.accepted(&arn, &items, now);
                 }
@@ -136,20 +128,8 @@ impl Engine {
         let groups = self.groups.len();
         let Some(group) = self.groups.get_mut(arn) else { return };
         let Self { known: Knowledge { index, .. }, settings, .. } = self;
-        let keeps = |target: &Target, tombstone: Tombstone<'_>| {
-            // Keep the record of a deregistered target while the load balancer may send to its running pod. The machine
-            // of a terminating pod must not stop while the load balancer sends to the pod. The next leader may see
-            // later than this leader that the pod is terminating. Also, a pod with another address may get the earlier
-            // address again.
-            let lingers = |pod: &PodFacts| {
-                let bound = tombstone.asked_hold().bound(pod.hold, &settings.bounds).unwrap_or_default();
-                !pod.finished && tombstone.out_since().is_some_and(|since| now < since.ends(bound))
-            };
-            may_be_put_back(index, arn, target, tombstone)
-                || tombstone.marks().filter_map(|mark| index.pods().marked(mark)).any(lingers)
-        };
         let rarely = settings.read_interval.max(self.accounts.lanes(arn).read_period(groups));
-        let (grown, others, steps) = group.observed(states, rarely, now, keeps);
+        let (grown, others, steps) = group.observed(states, rarely, now);
         let was_healthy = |owner: &Owner| {
             let pod = index.pods().get(&owner.pod).filter(|pod| pod.uid == owner.uid);
             pod.is_some_and(|pod| GateView::of(pod) == GateView::Open)

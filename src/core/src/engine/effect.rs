@@ -53,7 +53,9 @@ pub enum Effect {
     /// Remove the finalizer of this deleted TargetBinding. AWS has accepted the deregistration of all targets of the
     /// TargetBinding.
     Released(ObjectKey, Uid),
-    /// Whether this namespace is selected now. The engine sends this effect only if Headgate selects namespaces by
-    /// their labels.
+    /// A leader of this term has written a ledger, and this replica leads with an earlier one. If this replica holds the
+    /// Lease, somebody has deleted the Lease: give it a later term.
+    Outdated(u64),
+    /// This namespace is selected now, or no longer. Sent only if Headgate selects namespaces by their labels.
     Selected(Arc<str>, bool),
 }

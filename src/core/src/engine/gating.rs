@@ -4,7 +4,6 @@ use crate::{
     engine::asker::Asker,
     engine::{Effect, Engine, Span, knowledge::Knowledge, leader::Leader},
     gate::{Due, Touched},
-    index::Index,
     model::{
         Cause, Change, Failure, HealthState, Moment, Notice, ObjectKey, PodFacts, RequestId, Target,
         TargetGroupArn, Uid,
@@ -14,34 +13,10 @@ use crate::{
     report::sayings,
     requests::Request,
     targets::groups::{Group, Groups},
-    targets::registration::Tombstone,
     view::GateView,
 };
 
-/// The pod whose target was deregistered, if the pod still has the address. The pod may be terminating.
-fn owner_there<'a>(index: &'a Index, target: &Target, tombstone: Tombstone<'_>) -> Option<&'a PodFacts> {
-    let is_there = |pod: &&PodFacts| !pod.finished && pod.ips.contains(&target.ip);
-    index.pods().marked(tombstone.mark()).filter(is_there)
-}
-
-/// Whether Headgate may register a deregistered target again after it has closed the gate of the target's pod. The
-/// group must have a binding, and the pod must still run at the address with an open gate.
-pub fn may_be_put_back(
-    index: &Index,
-    group: &TargetGroupArn,
-    target: &Target,
-    tombstone: Tombstone<'_>,
-) -> bool {
-    if !tombstone.may_be_put_back() {
-        return false;
-    }
-    let is_open = |pod: &PodFacts| pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips));
-    let is_bound = index.bindings().of_group(group).next().is_some();
-    let living = owner_there(index, target, tombstone).filter(|pod| pod.goes().is_none());
-    is_bound && living.is_some_and(is_open)
-}
-
-/// The facts that determine the gate of a pod.
+/// The facts that decide the gate of a pod.
 fn gate_case<'a>(
     Knowledge { index, services, nodes, .. }: &'a Knowledge,
     groups: &Groups,
@@ -82,10 +57,11 @@ fn stands(groups: &Groups, arn: &TargetGroupArn, pod: &PodFacts, target: Result<
         }
         // The previous pod at the address still owns the target. An event will report the change soon.
         (Some(owner), _) if owner != uid => Stands::Unregistered,
-        (Some(_), Some(began)) if group.registrations().is_told_by(&target, uid, began) => {
+        (Some(_), Some(_)) if group.registrations().is_told_by(&target, uid) => {
             group.observation().health(&target).map_or(Stands::Unread(None), Stands::Read)
         }
         _ if group.registrations().is_registered(&target) => Stands::Unread(unread(group, &target, uid)),
+        _ if group.registrations().is_believed(&target) => Stands::Unread(None),
         _ if group.registrations().is_paused(&target) => Stands::Paused,
         _ => Stands::Unregistered,
     }

@@ -93,6 +93,8 @@ pub enum Leadership {
     Leading {
         /// The number of holder changes of the Lease so far. A later leader has a larger number.
         term: u64,
+        /// Whether the leader before has recorded, at its clean exit, that none of its calls can take effect late.
+        is_settled: bool,
     },
     /// This replica is the leader and will stop soon. The leader writes its ledgers immediately, so that the next
     /// leader has the current state.

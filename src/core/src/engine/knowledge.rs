@@ -15,7 +15,6 @@ pub struct Knowledge {
     pub(super) gates: Gates,
     pub(super) evictions: Evictions,
     pub(super) creations: Creations,
-    #[cfg(feature = "claims")]
     pub(super) gone: super::gone::Gone,
 }
 
@@ -29,7 +28,6 @@ impl Knowledge {
             gates: Gates::new(settings.binding_patience, settings.gate_patience, settings.seed),
             evictions: Evictions::default(),
             creations: Creations::new(),
-            #[cfg(feature = "claims")]
             gone: super::gone::Gone::default(),
         }
     }

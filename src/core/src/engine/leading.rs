@@ -16,14 +16,14 @@ use std::{
 use super::Engine;
 use crate::{
     engine::asker::Asker,
-    engine::{Effect, Leadership, leader::Leader},
+    engine::{Effect, Leadership, knowledge::Knowledge, leader::Leader},
     eviction::Touched,
     index::{Order, Said},
     leadership::{Load, Role},
-    ledger::{LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, PodMark, StoredLedger, object_name},
     model::{
-        Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target, TargetGroupArn,
-        Transition, excerpt::beginning,
+        Cause, Failure, FailureClass, Moment, Origin, Owner, PodFacts, Reason, RequestId, Target,
+        TargetGroupArn, Transition, claims::Began, excerpt::beginning,
     },
     requests::{Answer, Request},
     targets::{
@@ -34,28 +34,35 @@ use crate::{
 
 /// The addresses in this ledger, each with its pod.
 fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
-    if cfg!(feature = "claims") {
-        let Ok((_, content)) = stored.open_claims() else { return Vec::new() };
-        return content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect();
-    }
-    let Ok((_, ledger)) = stored.open() else { return Vec::new() };
-    let there = ledger.iter().filter(|(_, noted, _)| *noted != Noted::Removed);
-    there.map(|(target, _, pod)| (target.ip, pod)).collect()
+    let Ok((_, content)) = stored.open() else { return Vec::new() };
+    content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect()
 }
 
-/// The pods in this ledger.
-fn pods(stored: &StoredLedger) -> Vec<PodMark> {
-    if cfg!(feature = "claims") {
-        return had(stored).into_iter().map(|(_, pod)| pod).collect();
+/// The pod of a claim on `target`, if this replica has seen the pod end or lose the address, and why it is no target. A
+/// pod that shows no address yet may have this one, because the watch may lag.
+fn went(known: &Knowledge, mark: PodMark, target: &Target) -> Option<(Owner, Cause)> {
+    if let Some(owner) = known.gone.of(mark) {
+        return Some((owner.clone(), Cause::PodDeleted));
     }
-    stored.open().map(|(_, ledger)| ledger.pods().collect()).unwrap_or_default()
+    let pod = known.index.pods().marked(mark)?;
+    let owner = Owner { pod: pod.key.clone(), uid: pod.uid.clone() };
+    match pod {
+        _ if !pod.ips.is_empty() && !pod.ips.contains(&target.ip) => Some((owner, Cause::IpChanged)),
+        // A pod that has finished may have lost its address.
+        _ if pod.terminating && !pod.finished => Some((owner, Cause::PodTerminating)),
+        _ => None,
+    }
+}
+
+fn arns(groups: &Groups) -> Vec<TargetGroupArn> {
+    groups.keys().cloned().collect()
 }
 
 impl Engine {
     pub(super) fn on_leadership(&mut self, leadership: Leadership, now: Moment) {
         match leadership {
-            Leadership::Leading { term } if self.term.leads(true) => {
-                begin_term(&mut self.groups, term, now);
+            Leadership::Leading { term, is_settled } if self.term.leads(true) => {
+                begin_term(&mut self.groups, Began { term, at: now, is_settled });
                 self.leader = Some(Leader::begin(&self.known, self.settings.bounds));
                 self.out.put(Effect::Happened(Transition::Leads(true)));
                 self.say_everything();
@@ -76,8 +83,8 @@ impl Engine {
                     self.absorb(changes, now);
                 }
                 let wanted = self.known.index.bindings().ownerships();
-                self.groups = Groups::after_term(&self.groups, wanted, now);
-                for arn in self.arns() {
+                self.groups = Groups::after_term(&self.groups, wanted);
+                for arn in arns(&self.groups) {
                     self.govern(&arn, now);
                     self.reports.touch_group(&arn);
                 }
@@ -86,7 +93,7 @@ impl Engine {
                 }
             }
             Leadership::Leaving => {
-                for arn in self.arns() {
+                for arn in arns(&self.groups) {
                     if let Some(group) = self.groups.get_mut(&arn) {
                         group.registrations_mut().hurry_ledger();
                     }
@@ -94,10 +101,6 @@ impl Engine {
             }
             Leadership::Leading { .. } | Leadership::Standby => {}
         }
-    }
-
-    fn arns(&self) -> Vec<TargetGroupArn> {
-        self.groups.keys().cloned().collect()
     }
 
     /// Requests the ledgers if a request is due.
@@ -118,7 +121,7 @@ impl Engine {
     ) {
         let load = self.term.loaded(id, result.is_ok(), now);
         if let (Some(_), Ok(ledgers)) = (load, &result) {
-            let pods = ledgers.iter().flat_map(pods);
+            let pods = ledgers.iter().flat_map(had).map(|(_, pod)| pod);
             self.touch_evictions(Touched::Ledgers(&pods.collect()), now);
         }
         match (load, result) {
@@ -148,7 +151,7 @@ impl Engine {
         let changes = self.known.index.apply(Said::Ledgers(ledgers_say), now);
         self.absorb(changes, now);
         let mut named = BTreeMap::new();
-        for arn in self.arns() {
+        for arn in arns(&self.groups) {
             if let Some(group) = self.groups.get_mut(&arn) {
                 group.registrations_mut().no_ledger();
             }
@@ -172,7 +175,9 @@ impl Engine {
     }
 
     fn take_over_group(&mut self, arn: &TargetGroupArn, stored: Option<&StoredLedger>, now: Moment) {
-        self.groups.make(arn).take_over(stored, now);
+        if let Some(later) = self.groups.make(arn).take_over(stored, now) {
+            self.out.put(Effect::Outdated(later));
+        }
         self.govern(arn, now);
         self.settle_naming(arn, now);
         self.reports.touch_group(arn);
@@ -196,8 +201,7 @@ impl Engine {
             let id = self.out.next_id();
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let bound = || self.known.index.bindings().of_group(&arn).next().is_some();
-            let clocks = (now, self.settings.started);
-            let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, clocks) else {
+            let Some(request) = group.registrations_mut().ledger_request(&arn, bound, id, now) else {
                 continue;
             };
             let asker = match &request {
@@ -278,7 +282,7 @@ impl Engine {
         if !self.acts() || !self.groups.orphans().begin_review() {
             return;
         }
-        let arns = self.arns();
+        let arns = arns(&self.groups);
         self.review_holders(&arns, now);
         self.spare_foreign_targets(&arns);
         self.judge(&arns, now);
@@ -295,32 +299,20 @@ impl Engine {
             let living = self.only_living(&target.ip);
             let Some(group) = self.groups.get_mut(&arn) else { continue };
             let living = living.map(|living| {
-                let leaves = self.known.index.pods().why_out(&living.pod);
+                let pods = self.known.index.pods();
+                let is_its = group.registrations().claimed_for(&target) == Some(PodMark::of(&living.uid));
+                let mut bound = pods.bound(&living.pod).into_iter().filter(|_| is_its);
+                let is_not_ready =
+                    bound.any(|(to, target)| to.key.group == arn && target == Err(Cause::NotReady));
+                let leaves = pods.why_out(&living.pod).or(is_not_ready.then_some(Cause::NotReady));
                 (living, leaves)
             });
-            #[cfg(feature = "claims")]
-            if let Some(mark) = group.registrations().claimed_for(&target) {
-                let has_it = |pod: &&PodFacts| pod.ips.contains(&target.ip);
-                let lost = self.known.index.pods().marked(mark).filter(|pod| !has_it(pod));
-                let lost = lost.map(|pod| Owner { pod: pod.key.clone(), uid: pod.uid.clone() });
-                let lost = lost.map(|owner| (owner, crate::model::Cause::IpChanged));
-                let gone =
-                    self.known.gone.of(mark).map(|owner| (owner.clone(), crate::model::Cause::PodDeleted));
-                if let Some((owner, cause)) = gone.or(lost) {
-                    group.registrations_mut().pod_is_gone(&target, owner, cause, now);
-                }
+            let mark = group.registrations().claimed_for(&target);
+            if let Some((owner, cause)) = mark.and_then(|mark| went(&self.known, mark, &target)) {
+                group.registrations_mut().pod_is_gone(&target, owner, cause, now);
             }
             let sight = group.sight(&target);
             group.registrations_mut().judge(&target, &holder, living, sight, exclusive, now);
-        }
-        let back = |it: &Registrations| it.back_and_unsent().copied().collect();
-        for (arn, target) in self.targets_in(arns, back) {
-            if let Some(living) = self.only_living(&target.ip)
-                && let Some(cause) = self.known.index.pods().why_out(&living.pod)
-                && let Some(group) = self.groups.get_mut(&arn)
-            {
-                group.registrations_mut().goes_for(&target, &living, cause, now);
-            }
         }
         for (arn, target) in self.targets_in(arns, unsent) {
             // While Headgate can cancel the deregistration, it must consider earlier and new pods at this address.

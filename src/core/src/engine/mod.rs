@@ -12,7 +12,6 @@ mod effect;
 mod evicting;
 mod explaining;
 mod gating;
-#[cfg(feature = "claims")]
 mod gone;
 mod governing;
 mod granting;
@@ -275,12 +274,16 @@ impl Engine {
         self.out.extend(released.into_iter().map(|(key, uid)| Effect::Released(key, uid)));
     }
 
-    /// Passes the changes of the index to the target groups and to the other parts.
+    /// Whether no call or write of a ledger of this term can take effect late. A successor may then act immediately.
+    pub fn is_settled(&self) -> bool {
+        self.leader.is_some() && self.groups.values().all(|group| group.registrations().is_settled())
+    }
+
+    /// Passes the changes of the index on to the target groups and the other parts.
     fn absorb(&mut self, changes: Changes, now: Moment) {
         for gone in &changes.gone {
             self.touch_gates(Touched::Gone(&gone.pod, &gone.uid), now);
         }
-        #[cfg(feature = "claims")]
         self.known.gone.note(&changes.gone, now);
         let (gone, ended) =
             (changes.gone.clone(), changes.ended.iter().map(|ended| ended.pod.clone()).collect());

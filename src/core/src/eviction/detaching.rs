@@ -75,7 +75,7 @@ impl Detaching {
         for pod in around.index.pods().all().filter(|pod| !pod.finished) {
             let node = pod.node.as_ref().and_then(|name| nodes.get_key_value(name));
             let Some((name, (node, _))) = node.filter(|(_, (_, goes))| *goes) else { continue };
-            if pod.ips.is_empty() && (node.detached || !around.has_elsewhere(pod)) {
+            if pod.ips.is_empty() && (node.detached || !around.is_known_of(pod)) {
                 continue;
             }
             let quiet = before.get(&pod.uid).copied().max(over(&pod.key));
@@ -112,18 +112,14 @@ impl Detaching {
     }
 }
 
-/// The time at which load balancers stop sending to a pod, as far as this replica knows now. Three cases need more
-/// time:
-///
-/// * The pod is terminating when it is first seen, and another leader may have deregistered the pod just before.
-/// * The previous leader registered the pod with another address. The pod may still have the address if the watch lags.
-/// * Only the ledger shows a deregistration, and `DescribeTargetHealth` must confirm the deregistration.
+/// When load balancers stop sending to a pod, as far as is known now. Two cases need more time. Another leader may
+/// just have deregistered a pod that is terminating when it is first seen. A pod that the previous leader had at
+/// another address may still have it, if the watch lags.
 fn quiet_at(pod: &PodFacts, is_known: bool, around: &Surroundings<'_>) -> Option<Moment> {
     let since = |bound: Duration| around.now + bound;
     let lingers = Some(around.lingering(pod)).filter(|lingers| !lingers.is_zero());
     let ends = (pod.terminating && !is_known).then_some(around.rules.bounds.network);
     let elsewhere = (around.has_elsewhere(pod) && !is_known).then_some(BEHIND);
     let bound = around.would_be_sent_to(pod).or(ends);
-    let unread = around.said_out_of(pod).first().map(|_| EVERY);
-    bound.max(lingers).max(elsewhere).max(unread).map(since)
+    bound.max(lingers).max(elsewhere).map(since)
 }

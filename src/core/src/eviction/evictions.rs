@@ -402,8 +402,7 @@ impl Evictions {
         let bound = around.index.bindings().selecting(&pod.namespace, &facts.labels);
         let bound = bound.map(|binding| binding.key.group.clone());
         let left = around.left_of(facts).into_iter().map(|(_, arn, _)| arn);
-        let said = around.said_out_of(facts).into_iter().map(|(arn, _)| arn);
-        decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).chain(said).collect()
+        decided.map(|(arn, _)| arn.clone()).chain(bound).chain(left).collect()
     }
 
     fn case(&self, pod: &PodFacts, around: &Surroundings<'_>) -> Option<Case> {
@@ -418,12 +417,11 @@ impl Evictions {
         let zones = if asks_zones { self.zones_allow(&pod.key, around) } else { Ok(Cause::ZoneAllows) };
         let (bound, lingers) = (bound(&around.targets_of(&pod.key)), around.lingering(pod));
         let is_back = !around.left_of(pod).is_empty();
-        let is_unread = !around.said_out_of(pod).is_empty();
         Some(Case {
             zones,
             has_hold: self.keeps_its_hold(&pod.key, &bound, around),
             is_target: bound.iter().any(|bound| !bound.paused)
-                || (is_unknown || is_back || is_unread)
+                || (is_unknown || is_back)
                 || !lingers.is_zero(),
             lingers,
             is_back,
@@ -444,12 +442,9 @@ impl Evictions {
         }
     }
 
-    /// Adds targets that were deregistered without the decision to the decision about a pod:
-    ///
-    /// * targets that were deregistered with the node before the request,
-    /// * targets that Headgate could not deregister at the time of the decision, for example because the binding was
-    ///   paused,
-    /// * targets that only a ledger shows as deregistered.
+    /// Adds targets to the decision about a pod that were deregistered without it: targets that were deregistered with
+    /// the node before the request, and targets that could not be deregistered at the time of the decision (for
+    /// example while paused).
     fn decide_what_went_besides(&mut self, pod: &PodFacts, around: &Surroundings<'_>) {
         if around.index.pods().goes_with_its_node(&pod.key)
             && self.departures.pods.get(&pod.key).is_some_and(Departure::is_undecided)
@@ -464,13 +459,6 @@ impl Evictions {
                 let bound = propagation(pod, &[bound], &around.rules.bounds).unwrap_or_default();
                 decision.targets.push(target);
                 (decision.bound, decision.taken) = (decision.bound.max(bound), None);
-            }
-        }
-        // The propagation delay of these targets is already included.
-        for target in around.said_out_of(pod) {
-            if !decision.targets.contains(&target) {
-                decision.targets.push(target);
-                decision.taken = None;
             }
         }
     }

@@ -18,7 +18,6 @@ use crate::{
     nodes::Nodes,
     services::Services,
     targets::groups::{Group, Groups, Which},
-    targets::registration::Since,
 };
 
 /// A present, desired or past target of a pod.
@@ -183,7 +182,7 @@ impl<'a> Surroundings<'a> {
     /// The hold of a pod without bindings, if a load balancer may still send to the pod.
     fn may_be_sent_to(&self, pod: &PodFacts, was_noted: bool) -> Option<Hold> {
         // The pod has just started, unless the watch lags.
-        if pod.ips.is_empty() && !was_noted && !self.has_elsewhere(pod) {
+        if pod.ips.is_empty() && !was_noted && !self.is_known_of(pod) {
             return None;
         }
         let left = self.index.pods().left_at(&pod.key);
@@ -201,14 +200,13 @@ impl<'a> Surroundings<'a> {
         let is_unready = |target: &Result<Target, Cause>| target.is_err_and(Cause::is_of_readiness);
         let unready = bound.find(|(_, target)| is_unready(target));
         let known = unready.map(|(binding, _)| binding.policy.hold).or_else(|| left.then(Hold::default));
-        // A leader also knows the content of the ledger, and its own deregistrations for other reasons.
-        let is_known_of = || {
-            !self.lingering(pod).is_zero()
-                || !self.left_of(pod).is_empty()
-                || !self.said_out_of(pod).is_empty()
-                || self.has_elsewhere(pod)
-        };
-        known.or_else(|| self.may_yet_bind(pod)).or_else(|| is_known_of().then(Hold::default))
+        known.or_else(|| self.may_yet_bind(pod)).or_else(|| self.is_known_of(pod).then(Hold::default))
+    }
+
+    /// Whether load balancers may send to a pod for a reason that only a leader knows: the content of the ledger, or
+    /// deregistrations that the leader made for other reasons.
+    pub(super) fn is_known_of(&self, pod: &PodFacts) -> bool {
+        !self.lingering(pod).is_zero() || !self.left_of(pod).is_empty() || self.has_elsewhere(pod)
     }
 
     /// Whether the previous leader registered the pod with an address that its status does not show to this replica.
@@ -219,17 +217,12 @@ impl<'a> Surroundings<'a> {
     }
 
     /// How long load balancers may still send to a pod after earlier deregistrations. An address that the pod no longer
-    /// shows counts too, because the watch may lag. A deregistration in the ledger does not count if a later annotation
-    /// on the pod states that all its targets are deregistered.
+    /// shows counts too, because the watch may lag.
     pub(super) fn lingering(&self, pod: &PodFacts) -> Duration {
-        let noted = pod.leaving.as_deref().and_then(|leaving| leaving.out_at(self.wall));
-        let is_covered =
-            |since: &Since| matches!(since, Since::Ledger(at) if noted.is_some_and(|noted| at.at() <= noted));
         let left = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(_, group)| {
-            let out = group.registrations().out_of(&pod.uid).filter(|(since, _)| !is_covered(since));
-            out.filter_map(|(since, asked)| {
+            group.registrations().out_of(&pod.uid).filter_map(|(accepted, asked)| {
                 let bound = asked.bound(pod.hold, &self.rules.bounds)?;
-                Some(since.ends(bound).since(self.now))
+                Some((accepted + bound).since(self.now))
             })
         });
         let returned = self.index.pods().returned_at(&pod.key);
@@ -258,16 +251,8 @@ impl<'a> Surroundings<'a> {
         targets.collect()
     }
 
-    /// The targets that only a ledger shows as deregistered, and that `DescribeTargetHealth` has not confirmed yet.
-    pub(super) fn said_out_of(&self, pod: &PodFacts) -> Vec<(TargetGroupArn, Target)> {
-        let said = self.groups.these(Which::OfPod(&pod.uid)).flat_map(|(arn, group)| {
-            group.registrations().said_out_of(&pod.uid).map(move |target| (arn.clone(), *target))
-        });
-        said.collect()
-    }
-
-    /// The targets to deregister for a pod, and how long the load balancers may keep sending after the deregistration.
-    /// The next check adds further targets that AWS lists.
+    /// The targets to deregister for a pod in these places, and how long the load balancers may keep sending
+    /// afterwards. Further targets that AWS has are added at the next check.
     pub(super) fn taken_out(
         &self,
         pod: &PodFacts,

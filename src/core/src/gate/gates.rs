@@ -197,18 +197,15 @@ impl Gates {
         self.forgotten.extend(waiting.in_flight.map(|written| ((pod.clone(), waiting.uid), written)));
     }
 
-    /// Closes the gate before Headgate registers a target of this pod again. If the gate is open or about to open, the
-    /// pod must become healthy again. `asked`: whether the caller has already requested to close the gate. Returns
-    /// whether the caller must still wait until the gate is closed.
+    /// Closes the gate before Headgate deregisters a target of this pod, which remains alive. `asked`: whether the caller
+    /// has already requested to close the gate. Returns whether the caller must still wait until the gate is closed.
     pub fn close(&mut self, pod: &PodFacts, asked: bool, now: Moment) -> bool {
         let gate = pod.gate.as_deref().filter(|_| pod.goes().is_none());
         let Some(gate) = gate else { return false };
         let waiting = self.waiting.get(&pod.key).filter(|waiting| !waiting.gone);
         let is_open = matches!(gate.shown, Shown::Open(_)) || waiting.is_some_and(Waiting::may_be_opened);
-        // Headgate has evaluated the gate since the request. The gate remains open for other targets of the pod, or
-        // without a target.
-        let stays_open =
-            cfg!(feature = "claims") && asked && waiting.is_none_or(|waiting| waiting.closing.is_none());
+        // The gate was judged since, and remains open for the other targets of the pod, or without a target.
+        let stays_open = asked && waiting.is_none_or(|waiting| waiting.closing.is_none());
         let is_closed = stays_open || (asked && waiting.is_some_and(Waiting::was_closed));
         if is_closed || !is_open {
             return false;

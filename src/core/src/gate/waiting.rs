@@ -194,7 +194,7 @@ fn is_proven(verdict: &Verdict) -> bool {
 
 fn closed_because(reason: Cause) -> &'static str {
     match reason {
-        Cause::RegisteredAgain => "the target was taken out by Headgate, and is registered again",
+        Cause::RegisteredAgain => "Headgate deregisters the target",
         _ => "the pod has another IP",
     }
 }

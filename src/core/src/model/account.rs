@@ -15,8 +15,6 @@ pub enum Under {
     ToRegister,
     /// Headgate registers the target after it has written the target to the ledger.
     ToNote,
-    /// Headgate registers the target after the pod's readiness gate has closed, at the latest at this time.
-    AfterGate(Option<Moment>),
     /// AWS rejects the target, so Headgate does not register it before this time.
     SetAside(Moment),
     /// Another writer removes the target repeatedly, so Headgate does not register it before this time.
@@ -25,6 +23,10 @@ pub enum Under {
     AfterRemoval,
     /// The target should be deregistered.
     ToRemove,
+    /// Headgate deregisters the target when the readiness gate of the living pod is closed.
+    AfterGate,
+    /// Headgate deregisters the target at this time. The pod is alive, and an earlier leader may still open its gate.
+    AfterTerm(Moment),
     /// The deregistration of the target waits, because all targets of the group are being replaced.
     Held,
     /// A `DeregisterTargets` call for the target is in flight.

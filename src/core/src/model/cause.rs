@@ -74,7 +74,6 @@ causes! {
     NamespaceNotSelected => NamespaceNotServed, "the namespace is not selected";
     // The target is registered, and no pod of this cluster needs it.
     ForeignTarget => ForeignTarget, "another writer has registered the target";
-    TargetReappeared => StaleTarget, "a call that arrived late has registered the target again";
     StaleTarget => StaleTarget, "Headgate registered the target, and no pod needs it any more";
     // A readiness gate is open.
     TargetsHealthy => TargetsHealthy, "every target of the pod is healthy";
@@ -240,7 +239,6 @@ impl Cause {
             | Self::ManyNodesMarked
             | Self::AddressContested
             | Self::ForeignTarget
-            | Self::TargetReappeared
             | Self::TargetsHealthy
             | Self::ZonalShift
             | Self::TargetGroupUnused

@@ -13,7 +13,9 @@ pub struct Record {
     pub duration: Option<Duration>,
     /// How often the holder has changed.
     pub transitions: u32,
-    /// The time of acquisition by the holder's clock, which Headgate compares only with earlier values.
+    /// Whether the last holder has recorded at its clean exit that none of its calls can take effect late.
+    pub is_settled: bool,
+    /// The time by the holder's clock. It is only compared with earlier values.
     pub acquired: Option<Box<str>>,
     /// The time of the last renewal by the holder's clock, which Headgate compares only with earlier values.
     pub renewed: Option<Box<str>>,
@@ -64,7 +66,9 @@ pub struct Claim {
     pub duration: Duration,
     /// The new number of holder changes.
     pub transitions: u32,
-    /// Whether the writer sets the time of acquisition to now, because the holder has changed.
+    /// See [`Record::is_settled`].
+    pub is_settled: bool,
+    /// Whether the holder has changed, so that the time of acquisition is now.
     pub acquired_now: bool,
     /// The replicas in backoff, which could not act as leader.
     pub rests: Vec<Rest>,
@@ -75,6 +79,11 @@ pub struct Claim {
 pub struct LeaseTerm {
     /// The number of the term. A term that continues after an interruption gets a new number.
     pub number: u64,
-    /// The leader starts no new work at this time or later.
+    /// How often the Lease had changed its holder by then. No earlier term of any replica has this value or a larger one,
+    /// unless somebody has deleted the Lease.
+    pub transitions: u32,
+    /// Whether no call of the holder before can take effect late.
+    pub is_settled: bool,
+    /// The leader begins nothing at this time or later.
     pub until: Moment,
 }

@@ -143,7 +143,7 @@ impl Reports {
             shown.push(Picture::Binding(BindingView { key, targets, ending, hold, said }));
         }
         let bound = |arn: &TargetGroupArn| index.bindings().of_group(arn).next().is_some();
-        let gone = groups.drop_unused(self.groups.iter(), bound, standby, now);
+        let gone = groups.drop_unused(self.groups.iter(), bound, standby);
         shown.extend(gone.into_iter().map(Picture::GroupGone));
         for arn in std::mem::take(&mut self.groups) {
             if let Some(group) = groups.get(&arn) {

@@ -26,29 +26,22 @@ pub struct TargetLedgerSpec {
     #[serde(rename = "targetGroupARN")]
     #[x_kube(validation = Rule::new("self == oldSelf").message("the target group of a ledger cannot change"))]
     pub target_group_arn: String,
-    /// Family of the addresses in the lists below.
+    /// Family of the addresses in claims.
     pub ip_family: LedgerFamily,
-    /// Targets that AWS accepted. Each entry has address, port (2 bytes) and the FNV-1a hash of the pod's UID (8
-    /// bytes), big-endian.
+    /// Term of the leader that wrote the ledger: how often the Lease had changed its holder by then.
+    #[schemars(range(min = 0, max = 2_147_483_647))]
+    pub term: u64,
+    /// Targets to which a load balancer may send, or which a call of Headgate may still register. Written before the
+    /// first call. Each entry has address, port (2 bytes), FNV-1a hash of the pod's UID (8 bytes) and number of the
+    /// binding (2 bytes), big-endian.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
-    pub registered: ByteString,
-    /// Targets for which Headgate may have sent a RegisterTargets call. Headgate writes the list before the call, in
-    /// the format of registered.
-    #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
-    #[schemars(schema_with = "super::bytes")]
-    pub intended: ByteString,
-    /// Deregistered targets, until no late call can register them again, in the format of registered.
-    #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
-    #[schemars(schema_with = "super::bytes")]
-    pub removed: ByteString,
-    /// When AWS accepted each deregistration, in the order of removed: seconds since 1970 in 4 bytes, big-endian; 0:
-    /// unknown. Absent: all unknown.
-    #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
-    #[schemars(schema_with = "super::bytes")]
-    pub removed_since: ByteString,
-    /// The namespaces that have targets in the group. These namespaces own the group while no TargetGroupGrant names
-    /// it.
+    pub claims: ByteString,
+    /// Bindings with the numbers 1, 2 and so on, such as `Service shop/web`. Number 0: unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "bindings")]
+    pub bindings: Vec<String>,
+    /// The namespaces that have targets in the group. They own it while no TargetGroupGrant names it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "namespaces")]
     pub namespaces: Vec<String>,
@@ -76,6 +69,15 @@ fn namespaces(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// Kind, namespace and name of objects.
+fn bindings(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "x-kubernetes-list-type": "atomic",
+        "items": {"type": "string", "maxLength": 340},
+    })
+}
+
 fn is_nothing(bytes: &ByteString) -> bool {
     bytes.0.is_empty()
 }
@@ -91,13 +93,12 @@ mod tests {
         let spec = TargetLedgerSpec {
             target_group_arn: "arn".into(),
             ip_family: LedgerFamily::IPv4,
-            registered: ByteString(vec![10, 0, 0, 1]),
-            intended: nothing(),
-            removed: nothing(),
-            removed_since: nothing(),
+            term: 3,
+            claims: ByteString(vec![10, 0, 0, 1]),
+            bindings: Vec::new(),
             namespaces: Vec::new(),
         };
-        let written = json!({"targetGroupARN": "arn", "ipFamily": "IPv4", "registered": "CgAAAQ=="});
+        let written = json!({"targetGroupARN": "arn", "ipFamily": "IPv4", "term": 3, "claims": "CgAAAQ=="});
         assert_eq!(serde_json::to_value(&spec).unwrap(), written);
         assert_eq!(serde_json::from_value::<TargetLedgerSpec>(written).unwrap(), spec);
     }

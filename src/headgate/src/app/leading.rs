@@ -73,8 +73,8 @@ impl Leading {
             info!("always leading, without a Lease");
             return Ok(Authority::alone(clock));
         }
-        let (tell, authority) = Authority::new(clock);
-        // The election has its own client, so that no other request delays a renewal.
+        let (reports, authority) = Authority::new(clock);
+        // A separate client, so that no other request delays a renewal.
         let client = client::connect().await?;
         let own_namespace = self.own_namespace();
         // The proof must be written before another replica can see this replica as the holder of the Lease.
@@ -89,7 +89,7 @@ impl Leading {
             timing: self.timing,
             serves: serves.to_string(),
         };
-        let election = lease::Election::new(client, lease, handover, clock, tell, metrics);
+        let election = lease::Election::new(client, lease, handover, clock, reports, metrics);
         tasks.spawn_draining("lease", election.run(proofs, retired.clone()));
         Ok(authority)
     }

@@ -7,7 +7,8 @@
 use std::{sync::Arc, time::Duration};
 
 use headgate_core::{
-    Effect, Engine, Input, Leadership, Moment, Reason, Request, model::Transition, view::Picture,
+    Effect, Engine, Input, Leadership, Moment, Reason, Request, leadership::lease::LeaseTerm,
+    model::Transition, view::Picture,
 };
 use tokio::{sync::mpsc, task::JoinSet, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -97,6 +98,7 @@ impl Owner {
                 && (calls.is_empty() || by <= now)
             {
                 info!(unanswered = calls.len(), "the engine has stopped");
+                self.authority.ends(calls.is_empty() && self.engine.is_settled());
                 return Ok(());
             }
             let idle = now + IDLE;
@@ -191,11 +193,9 @@ impl Owner {
             if before.is_some() {
                 self.step(Input::Leadership(Leadership::Standby), None, calls, leaving);
             }
-            // The term's number counts only the terms of this replica. Only an engine with the feature `claims` reads
-            // the term's number. Before a release includes that feature, pass the number of Lease transitions here
-            // instead.
-            if let Some(term) = number {
-                self.step(Input::Leadership(Leadership::Leading { term }), number, calls, leaving);
+            if let Some(LeaseTerm { transitions, is_settled, .. }) = present {
+                let leads = Leadership::Leading { term: transitions.into(), is_settled };
+                self.step(Input::Leadership(leads), number, calls, leaving);
             }
             self.metrics.leads(number.is_some());
         }
@@ -243,6 +243,7 @@ impl Owner {
             Effect::Released(key, uid) => {
                 self.views.released.insert(key, uid);
             }
+            Effect::Outdated(later) => self.authority.is_outdated(later),
             Effect::Selected(namespace, selected) => {
                 let selection = if selected { Selection::Selected } else { Selection::Left(Instant::now()) };
                 self.views.selections.insert(namespace, selection);

@@ -45,15 +45,15 @@ pub struct Pace {
     /// 0s: never.
     #[arg(long, env = "HEADGATE_GATE_PATIENCE", default_value = "0s", value_parser = gate_patience, value_name = "DURATION")]
     gate_patience: Duration,
-    /// Report a target (NeverHealthy) that has not become healthy this long after its registration..
+    /// Report a target (NeverHealthy) that has not become healthy this long after its registration.
     #[arg(long, env = "HEADGATE_NEVER_HEALTHY_AFTER", default_value = "5m", value_parser = duration, value_name = "DURATION", hide = true)]
     never_healthy_after: Duration,
     /// Propagation delay of an ALB: how long the ALB keeps sending requests after DeregisterTargets. Headgate reports
-    /// HoldTooShort for a pod that stops sooner..
+    /// HoldTooShort for a pod that stops sooner.
     #[arg(long, env = "HEADGATE_ALB_PROPAGATION_BOUND", default_value = "20s", value_parser = duration, value_name = "DURATION")]
     alb_propagation_bound: Duration,
     /// Propagation delay of an NLB: how long the NLB keeps sending requests after DeregisterTargets. Headgate reports
-    /// HoldTooShort for a pod that stops sooner..
+    /// HoldTooShort for a pod that stops sooner.
     #[arg(long, env = "HEADGATE_NLB_PROPAGATION_BOUND", default_value = "2m", value_parser = duration, value_name = "DURATION")]
     nlb_propagation_bound: Duration,
     /// Maximum wait of an eviction for AWS, PodDisruptionBudgets or the zone guard. The maximum wait for a leader's

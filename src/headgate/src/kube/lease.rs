@@ -40,7 +40,7 @@ use crate::{
     },
     metrics::Metrics,
     runtime::{
-        authority::{Standing, Stranger},
+        authority::{Ledgers, Standing, Stranger},
         clock::Clock,
         outage::{Outage, Spelled, What},
     },
@@ -48,6 +48,9 @@ use crate::{
 
 /// The election reopens the watch of the Lease after this many seconds. A gap between two watches loses no change.
 const WATCH_SECONDS: u32 = 20;
+
+/// The annotation of a released Lease whose last holder had no call or write in flight.
+const SETTLED: &str = "headgate.dev/settled";
 
 type Watching = BoxStream<'static, kube::Result<WatchEvent<Object>>>;
 
@@ -76,6 +79,8 @@ pub struct Election {
     object: Option<Object>,
     clock: Clock,
     tell: watch::Sender<Standing>,
+    /// What the engine reports about the ledgers.
+    ledgers: watch::Receiver<Ledgers>,
     metrics: Arc<Metrics>,
     outage: Outage,
     /// The verb of the request that fails. A successful read does not end the failure of a write.
@@ -85,14 +90,14 @@ pub struct Election {
 }
 
 impl Election {
-    /// Creates a candidate that publishes its state through `tell`. Other tasks should not use `client`. `handover`
-    /// must belong to the namespace of the Lease.
+    /// A candidate that publishes its state through `tell` and learns about the ledgers from `ledgers`. No other task should use `client`. `handover` belongs to
+    /// the namespace of the Lease.
     pub fn new(
         client: Client,
         options: Options,
         handover: Handover,
         clock: Clock,
-        tell: watch::Sender<Standing>,
+        (tell, ledgers): (watch::Sender<Standing>, watch::Receiver<Ledgers>),
         metrics: Arc<Metrics>,
     ) -> Self {
         let api = Api::namespaced(client, &options.namespace);
@@ -105,6 +110,7 @@ impl Election {
             object: None,
             clock,
             tell,
+            ledgers,
             metrics,
             outage: Outage::default(),
             fails: None,
@@ -146,9 +152,13 @@ impl Election {
                 event = next(&mut watching) => self.observe(event, &mut watching),
                 ended = proofs.next() => self.judge(&ended),
                 () = self.clock.sleep_until(due) => {}
+                Ok(()) = self.ledgers.changed() => {
+                    let Ledgers { later_term, .. } = *self.ledgers.borrow_and_update();
+                    self.machine.outdated(later_term, self.clock.now());
+                }
                 () = retired.cancelled(), if leave_by.is_none() => {
                     let now = self.clock.now();
-                    self.machine.leave(now);
+                    self.machine.leave(self.ledgers.borrow().are_settled, now);
                     leave_by = Some(now + self.options.timing.request_timeout() * 2);
                 }
             }
@@ -384,6 +394,11 @@ fn write(object: &mut Object, claim: &Claim, serves: &str) {
             *known = format!("{known}; {before}");
         }
     }
+    if claim.is_settled {
+        object.annotations_mut().insert(SETTLED.to_owned(), "true".to_owned());
+    } else {
+        object.annotations_mut().remove(SETTLED);
+    }
     let now = MicroTime(Timestamp::now());
     resting::write(object, &claim.rests, &now.0.to_string());
     let before = object.spec.take().unwrap_or_default();
@@ -409,6 +424,7 @@ pub(super) fn read(object: &Object) -> Stored {
         record: Record {
             holder: spec.holder_identity.filter(|holder| !holder.is_empty()).map(Into::into),
             duration: seconds.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+            is_settled: object.annotations().get(SETTLED).is_some_and(|value| value == "true"),
             transitions: spec.lease_transitions.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
             acquired: text(spec.acquire_time),
             renewed: text(spec.renew_time),
@@ -426,6 +442,7 @@ mod tests {
             holder: holder.map(Arc::from),
             duration: Duration::from_secs(15),
             transitions: 2,
+            is_settled: false,
             acquired_now: false,
             rests: Vec::new(),
         }

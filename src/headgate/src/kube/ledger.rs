@@ -11,6 +11,7 @@ use headgate_core::{
     Answer, Failure, FailureClass,
     ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
     model::{
+        claims::Packed,
         excerpt::excerpt,
         target_group::{IpFamily, TargetGroupArn},
     },
@@ -170,12 +171,12 @@ fn unpack(spec: TargetLedgerSpec) -> Result<PackedLedger, String> {
     Ok(PackedLedger {
         group,
         family,
-        registered: spec.registered.0,
-        intended: spec.intended.0,
-        removed: spec.removed.0,
-        removed_since: spec.removed_since.0,
-        namespaces: spec.namespaces.into_iter().map(Arc::from).collect(),
-        claims: Box::default(),
+        content: Packed {
+            term: spec.term,
+            claims: spec.claims.0,
+            bindings: spec.bindings.into_iter().map(Arc::from).collect(),
+            namespaces: spec.namespaces.into_iter().map(Arc::from).collect(),
+        },
     })
 }
 
@@ -186,11 +187,10 @@ pub(super) fn pack(ledger: &PackedLedger) -> TargetLedgerSpec {
             IpFamily::V4 => LedgerFamily::IPv4,
             IpFamily::V6 => LedgerFamily::IPv6,
         },
-        registered: ByteString(ledger.registered.clone()),
-        intended: ByteString(ledger.intended.clone()),
-        removed: ByteString(ledger.removed.clone()),
-        removed_since: ByteString(ledger.removed_since.clone()),
-        namespaces: ledger.namespaces.iter().map(ToString::to_string).collect(),
+        term: ledger.content.term,
+        claims: ByteString(ledger.content.claims.clone()),
+        bindings: ledger.content.bindings.iter().map(ToString::to_string).collect(),
+        namespaces: ledger.content.namespaces.iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -220,12 +220,12 @@ mod tests {
             let ledger = PackedLedger {
                 group: TargetGroupArn::parse(ARN).unwrap(),
                 family: IpFamily::V4,
-                registered: vec![1; 14],
-                intended: vec![2; 28],
-                removed: vec![3; 14],
-                removed_since: vec![4; 4],
-                namespaces,
-                claims: Box::default(),
+                content: Packed {
+                    term: 7,
+                    claims: vec![1; 16],
+                    bindings: vec!["Service shop/web".into()],
+                    namespaces,
+                },
             };
             let spec = serde_json::to_value(pack(&ledger)).unwrap();
             assert_eq!(content(&spec), Ok(ledger));
@@ -235,9 +235,16 @@ mod tests {
     #[test]
     fn an_object_that_cannot_be_read_says_why_and_keeps_its_name() {
         for (spec, why) in [
-            (json!({"targetGroupARN": ARN, "ipFamily": "IPv4", "registered": "%%"}), "invalid symbol"),
-            (json!({"targetGroupARN": ARN, "ipFamily": "IPv5"}), "IPv5"),
-            (json!({"targetGroupARN": "web", "ipFamily": "IPv4"}), "not the ARN of a target group"),
+            (json!({"targetGroupARN": ARN, "ipFamily": "IPv4", "term": 1, "claims": "%%"}), "invalid symbol"),
+            (
+                json!({"targetGroupARN": ARN, "ipFamily": "IPv4", "registered": "CgAAAQ=="}),
+                "missing field `term`",
+            ),
+            (json!({"targetGroupARN": ARN, "ipFamily": "IPv5", "term": 1}), "IPv5"),
+            (
+                json!({"targetGroupARN": "web", "ipFamily": "IPv4", "term": 1}),
+                "not the ARN of a target group",
+            ),
             (json!("garbage"), "not that of a TargetLedger"),
             (Value::Null, "not that of a TargetLedger"),
         ] {

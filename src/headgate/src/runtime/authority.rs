@@ -68,26 +68,41 @@ impl Standing {
 /// The longest rollout of all replicas.
 const ROLLOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Lets tasks read whether this replica is the leader.
+/// What the engine reports to the task that holds the Lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ledgers {
+    /// The latest term that has written a ledger although this replica leads with an earlier one. 0: none.
+    pub later_term: u64,
+    /// Whether no call of this replica, and no write of a ledger, can take effect any more.
+    pub are_settled: bool,
+}
+
+/// The reading side.
 #[derive(Clone, Debug)]
 pub struct Authority {
     clock: Clock,
     standing: watch::Receiver<Standing>,
+    ledgers: watch::Sender<Ledgers>,
 }
 
 impl Authority {
-    /// Creates an authority that the returned sender updates. Initially, this replica is not the leader.
-    pub fn new(clock: Clock) -> (watch::Sender<Standing>, Self) {
+    /// The authority that the sender sets. At first no replica leads. The receiver gets the engine's reports.
+    pub fn new(clock: Clock) -> ((watch::Sender<Standing>, watch::Receiver<Ledgers>), Self) {
         let (sender, standing) = watch::channel(Standing::default());
-        (sender, Self { clock, standing })
+        let (ledgers, reports) = watch::channel(Ledgers::default());
+        ((sender, reports), Self { clock, standing, ledgers })
     }
 
     /// The authority of a single replica, which is always the leader.
     pub fn alone(clock: Clock) -> Self {
-        let until = Moment::after_start(Duration::MAX);
-        let (_, standing) =
-            watch::channel(Standing { term: Some(LeaseTerm { number: 1, until }), ..Standing::default() });
-        Self { clock, standing }
+        let term = LeaseTerm {
+            number: 1,
+            transitions: 1,
+            is_settled: false,
+            until: Moment::after_start(Duration::MAX),
+        };
+        let (_, standing) = watch::channel(Standing { term: Some(term), ..Standing::default() });
+        Self { clock, standing, ledgers: watch::Sender::new(Ledgers::default()) }
     }
 
     /// The present term of this replica, if it is the leader.
@@ -99,6 +114,16 @@ impl Authority {
     /// Whether this replica has been the leader without interruption since the term `term` began.
     pub fn permits(&self, term: u64) -> bool {
         self.term().is_some_and(|now| now.number == term)
+    }
+
+    /// Reports that a leader of this later term has written a ledger.
+    pub fn is_outdated(&self, later: u64) {
+        self.ledgers.send_modify(|ledgers| ledgers.later_term = ledgers.later_term.max(later));
+    }
+
+    /// Reports whether nothing that this replica has sent can take effect any more.
+    pub fn ends(&self, are_settled: bool) {
+        self.ledgers.send_modify(|ledgers| ledgers.are_settled = are_settled);
     }
 
     /// The holder of the Lease, if it is known.
@@ -134,8 +159,9 @@ mod tests {
     use super::*;
 
     fn told(until: Moment) -> Authority {
-        let (tell, authority) = Authority::new(Clock::start());
-        tell.send_replace(Standing { term: Some(LeaseTerm { number: 2, until }), ..Standing::default() });
+        let ((tell, _), authority) = Authority::new(Clock::start());
+        let term = LeaseTerm { number: 2, transitions: 5, is_settled: false, until };
+        tell.send_replace(Standing { term: Some(term), ..Standing::default() });
         authority
     }
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 use headgate_core::{
     Answer, Call, Cause, Change, Effect, Engine, Failure, FailureClass, Input, Leadership, Moment, Request,
     RequestId, Scope, Settings,
-    ledger::{Ledger, LedgerRequest, LedgerVersion, Noted, PodMark, StoredLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, PackedLedger, PodMark, StoredLedger, object_name},
+    model::claims::{Claim, Content},
     model::{
         Health, IpFamily, LeastHealthy, LeavingFacts, NodeFacts, PodFacts, ServiceFacts, Target, WallTime,
         eviction, leaving::Mark, policy::PAUSED,
@@ -18,7 +19,7 @@ use crate::words::{ip, no_answer};
 pub const SECOND: Duration = Duration::from_secs(1);
 
 /// Says what is not as it should be.
-pub type Case = fn() -> Result<(), String>;
+pub type Case = (&'static str, fn() -> Result<(), String>);
 
 pub fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, should_be: &T) -> Result<(), String> {
     if is == should_be { Ok(()) } else { Err(format!("{what}: expected {should_be:?}, found {is:?}")) }
@@ -46,8 +47,8 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Another replica leads, and has noted this.
-    pub fn new(noted: &[(u8, Noted)]) -> Self {
+    /// Another replica leads, and has claimed the targets of these pods.
+    pub fn new(claimed: &[u8]) -> Self {
         let settings = Settings {
             region: "us-east-1".into(),
             scopes: vec![Scope::Cluster],
@@ -69,23 +70,24 @@ impl Stage {
             no_lookups: None,
             detached: Vec::new(),
         };
-        stage.another_notes(noted);
+        stage.another_claims(claimed);
         stage.step(everything_is_granted());
         let change = Change::Relisted(Scope::Cluster, vec![]);
         stage.step(Input::Binding { change, seen: stage.now });
         stage
     }
 
-    /// The replica that leads has noted this.
-    pub fn another_notes(&mut self, noted: &[(u8, Noted)]) {
-        let mut ledger = Ledger::default();
-        for (last, noted) in noted {
-            ledger.note(Target::new(ip(*last), 80), *noted, PodMark::of(&pod("", *last).uid));
-        }
+    /// The replica that leads has claimed the targets of these pods.
+    pub fn another_claims(&mut self, claimed: &[u8]) {
+        let claim = |last: &u8| {
+            let claim = Claim { pod: PodMark::of(&pod("", *last).uid), binding: None };
+            (Target::new(ip(*last), 80), claim)
+        };
+        let content = Content { claims: claimed.iter().map(claim).collect(), ..Content::default() };
         let name = object_name(&group().arn);
-        let content = Ok(ledger.pack(&group().arn, IpFamily::V4));
+        let content = Ok(PackedLedger::of(&group().arn, IpFamily::V4, &content));
         let stored = StoredLedger { name: name.into(), version: LedgerVersion::new("0"), content };
-        self.ledger = Some(stored).filter(|_| !noted.is_empty());
+        self.ledger = Some(stored).filter(|_| !claimed.is_empty());
     }
 
     /// Leads, and has seen a Service and no pod.
@@ -169,7 +171,7 @@ impl Stage {
     }
 
     pub fn lead(&mut self) {
-        self.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        self.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     }
 
     /// What was taken out is 10.0.0.`last`, in this order.

@@ -65,7 +65,7 @@ impl World {
             .hash(to);
         for (group, targets) in leader.groups.iter().enumerate() {
             let ledger = targets.ledger();
-            (ledger.is_ready(), targets.is_unreadable(), self.base(group, ledger.version())).hash(to);
+            (ledger.is_ready(), targets.reads().is_unreadable(), self.base(group, ledger.version())).hash(to);
             ledger.last_written().map(|content| claims(&content.claims)).hash(to);
             let write = leader.writes[group].as_ref();
             let write =
@@ -80,14 +80,18 @@ impl World {
                     Some(_) => false,
                 };
                 if is_unknown {
-                    let (first, other) = targets.looked_at(&at);
+                    let (first, other) = targets.reads().times(&at);
                     let age =
                         |began: Moment| moment(self.now).since(began).as_secs().min(u64::from(STALE) + 2);
                     // While a read shows it, it is not claimed as if nothing had been there.
-                    let other = other.filter(|_| targets.shown(&at).is_none());
-                    (targets.shown(&at).is_some(), first.map(age), other.map(age)).hash(to);
+                    let other = other.filter(|_| targets.reads().health(&at).is_none());
+                    (targets.reads().health(&at).is_some(), first.map(age), other.map(age)).hash(to);
                 } else {
-                    targets.shown(&at).is_some_and(|health| health != HealthState::Draining).hash(to);
+                    targets
+                        .reads()
+                        .health(&at)
+                        .is_some_and(|health| health != HealthState::Draining)
+                        .hash(to);
                 }
                 self.put_state(targets.state(&at), to);
             }

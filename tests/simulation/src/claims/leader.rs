@@ -3,7 +3,7 @@
 use headgate_core::{
     RequestId,
     ledger::{LedgerVersion, PodMark},
-    model::Moment,
+    model::{HealthState, Moment},
     targets::claims::{Content, Targets, Way},
 };
 
@@ -99,7 +99,8 @@ impl Leader {
 
     pub fn is_healthy(&self, shape: &Shape, target: usize, pod: PodMark) -> bool {
         let group = &self.groups[shape.group(target)];
-        group.ledger().is_ready() && group.is_healthy(&parts::target(shape, target), pod)
+        group.ledger().is_ready()
+            && group.health(&parts::target(shape, target), pod) == Some(HealthState::Healthy)
     }
 
     /// Whether nothing is in flight.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use headgate_core::{
-    Target,
     ledger::{LedgerVersion, PodMark},
     model::HealthState,
     targets::claims::{Content, Outcome, Request, State, Targets, Wanted, Way},
@@ -391,16 +390,23 @@ impl World {
             leader.groups[self.shape.group(target)].want(target_of(self.shape, target), wanted);
         }
         for group in 0..self.shape.groups() {
-            let due = leader.groups[group].due(moment(self.now), |_, _| true);
-            let calls = due.remove.iter().map(|target| (target, Way::Out));
-            for (target, way) in calls.chain(due.add.iter().map(|target| (target, Way::In))) {
-                self.sends(&mut leader, who, group, *target, way)?;
+            let now = moment(self.now);
+            let own = (0..self.shape.targets).filter(|target| self.shape.group(*target) == group);
+            let due: Vec<(usize, Way)> = own
+                .filter_map(|nth| {
+                    let way = leader.groups[group].plan(&target_of(self.shape, nth), now, true)?;
+                    Some((nth, way))
+                })
+                .collect();
+            for (nth, way) in due {
+                self.sends(&mut leader, who, nth, way)?;
                 anything = true;
             }
-            let Some(request) = due.ledger else { continue };
+            let Some(request) = leader.groups[group].ledger_request(now) else { continue };
             anything = true;
             let id = leader.next_id();
-            leader.groups[group].ledger_sent(id, request.clone());
+            let ledger = leader.groups[group].ledger_mut();
+            ledger.sent(id, request.clone());
             match request {
                 Request::Write(version, content) => {
                     leader.writes[group] = Some(Write { id, version, content });
@@ -408,7 +414,8 @@ impl World {
                 Request::Load => {
                     let found = self.ledgers[group].content.clone();
                     let settled = leader.settled;
-                    if !leader.groups[group].loaded(id, Ok(found), settled, moment(self.now)) {
+                    ledger.load_ended(id);
+                    if !leader.groups[group].found(found, settled, now) {
                         self.forget_askers(|late| late.asker == Some(who));
                         self.leaves_behind(&leader, self.zombie.1);
                         self.zombie = (0, 0);
@@ -421,10 +428,8 @@ impl World {
         Ok(anything)
     }
 
-    fn sends(&mut self, leader: &mut Leader, who: usize, group: usize, at: Target, way: Way) -> Held {
-        let is_at =
-            |target: &usize| self.shape.group(*target) == group && target_of(self.shape, *target) == at;
-        let Some(nth) = (0..self.shape.targets).find(is_at) else { return Ok(()) };
+    fn sends(&mut self, leader: &mut Leader, who: usize, nth: usize, way: Way) -> Held {
+        let (group, at) = (self.shape.group(nth), target_of(self.shape, nth));
         let state = leader.groups[group].state(&at).copied();
         // The call in flight was given up for this one. Of several that were, the answer to the last one says something.
         if let Some(call) = leader.calls[nth].take() {
@@ -617,12 +622,14 @@ impl World {
             Act::Written(who, group) => {
                 let Some(write) = self.write(who, group) else { return Ok(()) };
                 let result = self.stores(group, &write).ok_or(Outcome::Unknown);
-                self.leads(who, |leader| leader.groups[group].written(write.id, result));
+                self.leads(who, |leader| leader.groups[group].ledger_mut().written(write.id, result));
             }
             Act::WriteGivenUp(who, group) => {
                 self.spend(|left| &mut left.lost_write);
                 let Some(write) = self.write(who, group) else { return Ok(()) };
-                self.leads(who, |leader| leader.groups[group].written(write.id, Err(Outcome::Unknown)));
+                self.leads(who, |leader| {
+                    leader.groups[group].ledger_mut().written(write.id, Err(Outcome::Unknown));
+                });
                 self.late_writes.push((group, write));
                 self.drop_late_writes();
             }
@@ -643,7 +650,7 @@ impl World {
             }
             Act::ReadFails(who) => {
                 self.spend(|left| &mut left.failed_read);
-                self.leads(who, |leader| leader.groups.iter_mut().for_each(Targets::unread));
+                self.leads(who, |leader| leader.groups.iter_mut().for_each(|group| group.reads_mut().fail()));
             }
             Act::GateOpens(_, pod) => self.opens(pod)?,
             Act::GateCloses(who, pod) => {
@@ -685,7 +692,9 @@ impl World {
                 self.spend(|left| &mut left.ledger_deleted);
                 self.ledgers[group].content = None;
                 self.drop_late_writes();
-                (0..2).for_each(|who| _ = self.leads(who, |leader| leader.groups[group].seen(None)));
+                (0..2).for_each(|who| {
+                    _ = self.leads(who, |leader| leader.groups[group].ledger_mut().seen(None));
+                });
             }
         }
         Ok(())
@@ -731,7 +740,9 @@ impl World {
         self.is_settled = false;
         let take_over = |group: usize| {
             let found = Option::<(LedgerVersion, Content)>::clone(&self.ledgers[group].content);
-            Targets::take_over(self.shape.delays(), self.term, found, settled)
+            let mut targets = Targets::new(self.shape.delays());
+            targets.begin(self.term);
+            targets.found(found, settled, moment(self.now)).then_some(targets)
         };
         let groups: Option<Vec<Targets>> = (0..self.shape.groups()).map(take_over).collect();
         self.leaders[0] = groups.map(|groups| Leader::new(self.term, settled, groups, self.pods));

@@ -322,6 +322,11 @@ impl Cluster {
         now.since(self.written) >= than
     }
 
+    /// Whether a Service or a TargetBinding has changed since this pod got its address.
+    pub fn was_written_since(&self, pod: &Uid) -> bool {
+        self.got_ip.get(pod).is_some_and(|(_, at)| self.written >= *at)
+    }
+
     /// How often Services and TargetBindings have changed.
     pub fn writings(&self) -> u64 {
         self.writings
@@ -368,13 +373,6 @@ impl Cluster {
     pub fn has_kept(&self, ip: &IpAddr, uid: &Uid, told: Moment) -> bool {
         self.holder(ip).is_some_and(|(holder, got)| holder == uid && got <= told)
             && self.last_at.get(ip) == Some(uid)
-    }
-
-    /// The same of one whose node is there and well.
-    pub fn keeps(&self, ip: &IpAddr, uid: &Uid, told: Moment) -> bool {
-        let pod = self.pods.values().find(|pod| pod.uid == *uid);
-        let is_well = |node: &Arc<str>| self.nodes.contains_key(node) && !self.not_ready.contains_key(node);
-        self.has_kept(ip, uid, told) && pod.is_some_and(|pod| pod.node.as_ref().is_some_and(is_well))
     }
 
     /// Whether a pod, also one that ends, is the only one that shows its address, and has it.

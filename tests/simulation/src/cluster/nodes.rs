@@ -130,11 +130,6 @@ impl Cluster {
         Ok(())
     }
 
-    /// The nodes on which that is written.
-    pub fn detached(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.nodes.values().filter(|node| node.detached).map(|node| &node.name)
-    }
-
     /// The other nodes of its zone.
     pub fn neighbours(&self, name: &Arc<str>) -> Vec<Arc<str>> {
         let zone = self.nodes.get(name).and_then(|node| node.zone.as_ref());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use headgate_core::{
     Call, Cause,
-    ledger::{Noted, PackedLedger, PodMark},
+    ledger::{PackedLedger, PodMark},
     model::{Moment, ObjectKey, PodFacts, Target},
     requests::Request,
 };
@@ -43,8 +43,8 @@ pub fn may_send(truth: &Truth<'_>, replica: &Replica, request: &Request) -> Resu
             if item.target == stranger() {
                 return Err("the target of a stranger is removed".to_owned());
             }
-            // Whoever is asked to leave may be taken out.
-            match told_at(replica, &item.target).find(|pod| pod.leaving.is_none()) {
+            // Whoever is asked to leave may be taken out. What another pod had at the address goes first.
+            match told_at(replica, &item.target).find(|pod| pod.leaving.is_none() && pod.uid == item.uid) {
                 Some(pod) => Err(format!("the target of {} is removed, and it lives", pod.key.name)),
                 None => Ok(()),
             }
@@ -56,9 +56,9 @@ pub fn may_send(truth: &Truth<'_>, replica: &Replica, request: &Request) -> Resu
             if !told_at(replica, &item.target).any(|pod| pod.uid == item.uid) {
                 return Err(format!("{} is registered, and does not live", item.pod.name));
             }
-            let said = truth.ledger.and_then(|packed| read(packed).get(&item.target));
+            let said = truth.ledger.and_then(|packed| read(packed).get(&item.target).map(|claim| claim.pod));
             match said {
-                Some((noted, mark)) if noted != Noted::Removed && mark == PodMark::of(&item.uid) => Ok(()),
+                Some(mark) if mark == PodMark::of(&item.uid) => Ok(()),
                 _ => Err(format!("{} is registered, and the ledger says {said:?}", item.pod.name)),
             }
         }),

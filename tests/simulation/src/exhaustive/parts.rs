@@ -8,7 +8,8 @@ use std::{
 
 use headgate_core::{
     Engine, RequestId,
-    ledger::{Ledger, LedgerRequest, PackedLedger},
+    ledger::{LedgerRequest, PackedLedger},
+    model::claims::Claims,
     model::{Change, Moment, ObjectKey, PodFacts, leaving::Annotations},
     requests::Request,
 };
@@ -114,8 +115,8 @@ pub struct Pod {
 }
 
 /// What a ledger says.
-pub fn read(packed: &PackedLedger) -> Ledger {
-    crate::store::read(packed)
+pub fn read(packed: &PackedLedger) -> Claims {
+    crate::store::claims(packed)
 }
 
 impl Replica {

@@ -67,17 +67,8 @@ impl Properties {
                 self.askers.insert(key, sender);
             } else {
                 self.deregisters(group, item, scene)?;
-                let by_what_is_written = matches!(
-                    item.reason,
-                    Cause::NotSelected
-                        | Cause::PortChanged
-                        | Cause::BindingRemoved
-                        | Cause::StaleTarget
-                        | Cause::ForeignTarget
-                        | Cause::TargetReappeared
-                );
                 let (at, of) = (scene.now, item.uid.clone());
-                self.taken_out.insert(key, TakenOut { at, of, by: sender, for_the_pod: !by_what_is_written });
+                self.taken_out.insert(key, TakenOut { at, of, by: sender });
             }
             self.is_not_paused(group, item, scene)?;
         }
@@ -126,13 +117,21 @@ impl Properties {
             let is_new =
                 !was_selected && !self.asked.contains_key(&((group.clone(), target), item.uid.clone()));
             let was_ready = scene.cluster.was_ready(&item.uid);
+            // While the group that is named now was not found, what was written before stays in force.
+            let mut named = written.iter().filter(|by| by.selector.selects(&pod.labels));
+            let is_found =
+                |by: &Written<'_>| scene.found.iter().flatten().any(|arn| *arn.name() == *by.group);
+            let are_found = named.all(is_found);
+            // What was written before may have been content with it.
+            let was_asked_for = scene.cluster.was_written_since(&item.uid);
             let mut asking = written.iter().filter(asks).peekable();
             // What a list or a watch says to be gone may be doubted for a while.
             let settled = if asking.peek().is_some() { SETTLED } else { DOUBTED };
             if is_new
+                && are_found
                 && scene.is_clear()
                 && scene.cluster.writings_are_older(scene.now, settled)
-                && !asking.any(|by| was_ready || by.is_content_with(pod))
+                && !asking.any(|by| was_asked_for || was_ready || by.is_content_with(pod))
             {
                 return broken(
                     "living pods",
@@ -153,7 +152,6 @@ impl Properties {
                     format!("{target} is registered in {name}, and nothing selects its pod"),
                 );
             }
-            self.puts_back(group, item, scene)?;
         }
         self.asked.insert(((group.clone(), target), item.uid.clone()), scene.now);
         Ok(())
@@ -213,9 +211,7 @@ impl Properties {
         };
         // What AWS still has for the pod before goes first, so that nobody takes its health for that of the next one.
         let is_of_before = |wanted: &&Wanted<'_>| {
-            cfg!(feature = "claims")
-                && wanted.pod.uid != item.uid
-                && !self.asked.contains_key(&(key.clone(), wanted.pod.uid.clone()))
+            wanted.pod.uid != item.uid && !self.asked.contains_key(&(key.clone(), wanted.pod.uid.clone()))
         };
         let is_its_own = |wanted: &&Wanted<'_>| is_registered(wanted) && !is_of_before(wanted);
         match wanted.iter().filter(is_its_own).find(|wanted| wanted.target == target) {

@@ -1,13 +1,10 @@
 //! Where a world ends when its faults have stopped.
 
-use headgate_core::{
-    ledger::{Noted, PodMark},
-    model::{
-        LeavingFacts, NodeFacts, PodFacts, Target, TargetGroupArn,
-        gate::Shown,
-        policy::{GATE_WHEN_UNUSED, OWNERSHIP},
-        signal::{DISRUPTED, DYING},
-    },
+use headgate_core::model::{
+    LeavingFacts, NodeFacts, PodFacts, Target, TargetGroupArn,
+    gate::Shown,
+    policy::{GATE_WHEN_UNUSED, OWNERSHIP},
+    signal::{DISRUPTED, DYING},
 };
 
 use super::{Properties, Scene, broken};
@@ -25,7 +22,7 @@ impl Properties {
         for name in GROUPS {
             let Some(arn) = scene.aws.arn(name) else { continue };
             has_what_is_wanted(arn, scene)?;
-            ledger(arn, scene)?;
+            self.ledger(arn, scene)?;
         }
         let is_current = |arn: &TargetGroupArn| scene.aws.arn(arn.name()) == Some(arn);
         if let Some((gone, _)) = scene.store.all().find(|(arn, _)| !is_current(arn)) {
@@ -37,6 +34,25 @@ impl Properties {
         }
         scene.cluster.pods.values().filter(|pod| lives(pod)).try_for_each(|pod| gate(pod, scene))?;
         self.nobody_leaves(drains, scene)
+    }
+
+    /// The ledger has what is registered, and what a load balancer may still send to.
+    fn ledger(&self, arn: &TargetGroupArn, scene: &Scene<'_>) -> Result<(), String> {
+        let (name, ours) = (arn.name(), scene.aws.ours(arn.name()));
+        if let Some(unnoted) = ours.iter().find(|target| scene.store.mark(arn, target).is_none()) {
+            return broken(NAME, format!("{unnoted} is in {name}, and not in its ledger"));
+        }
+        let asked = scene.asked(arn);
+        let Some((_, ledger)) = scene.store.all().find(|(group, _)| *group == arn) else { return Ok(()) };
+        let lingers = scene.settings.bounds.network + super::LONGEST_UNREAD;
+        for target in ledger.keys().filter(|target| !ours.contains(target)) {
+            let taken_out = self.taken_out.get(&(arn.clone(), *target));
+            let may_be_sent_to = taken_out.is_some_and(|out| scene.now.since(out.at) < lingers);
+            if !asked.iter().any(|asked| asked.target == *target) && !may_be_sent_to {
+                return broken(NAME, format!("{target} is in the ledger of {name}, and nowhere else"));
+            }
+        }
+        Ok(())
     }
 
     /// Nobody is to leave whom nobody asks to.
@@ -123,25 +139,6 @@ fn dies(pod: &PodFacts, scene: &Scene<'_>) -> bool {
     let node = pod.node.as_ref().and_then(|node| scene.cluster.node(node));
     let is_dying = |node: &NodeFacts| node.taints.iter().any(|taint| DYING.contains(&&**taint));
     scene.cluster.nodes_are_watched() && node.is_some_and(|node| node.shuts_down || is_dying(node))
-}
-
-/// The ledger has what is registered, and what went from pods that are still there.
-fn ledger(arn: &TargetGroupArn, scene: &Scene<'_>) -> Result<(), String> {
-    let (name, ours) = (arn.name(), scene.aws.ours(arn.name()));
-    if let Some(unnoted) = ours.iter().find(|target| scene.store.mark(arn, target).is_none()) {
-        return broken(NAME, format!("{unnoted} is in {name}, and not in its ledger"));
-    }
-    let asked = scene.asked(arn);
-    let Some((_, ledger)) = scene.store.all().find(|(group, _)| *group == arn) else { return Ok(()) };
-    for (target, noted, mark) in ledger.iter().filter(|(target, ..)| !ours.contains(target)) {
-        let there = |pod: &PodFacts| PodMark::of(&pod.uid) == mark || pod.ips.contains(&target.ip);
-        let is_wanted = asked.iter().any(|asked| asked.target == *target);
-        let may_come_back = noted == Noted::Removed && scene.cluster.pods.values().any(there);
-        if !is_wanted && !may_come_back {
-            return broken(NAME, format!("{target} is in the ledger of {name}, and nowhere else"));
-        }
-    }
-    Ok(())
 }
 
 /// A gate is open if its pod serves, and for no other address.

@@ -1,16 +1,11 @@
 //! Readiness gates.
 
-use std::time::Duration;
-
 use headgate_core::model::{
     CallItem, Cause, Moment, PodFacts, TargetGroupArn, gate::GateWrite, gate::Shown, policy::GATE_WHEN_UNUSED,
 };
 
 use super::{Properties, Scene, broken};
 use crate::{cluster::lives, words::GROUPS, words::Key};
-
-/// A gate that has to be closed before a target is put back is waited for so long.
-const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
 impl Properties {
     /// A readiness gate is written.
@@ -95,8 +90,7 @@ impl Properties {
                     .any(|it| it.pod.uid == pod.uid && it.target == *target && !it.by.may_deregister())
             })
         };
-        let is_to_go =
-            cfg!(feature = "claims") && GROUPS.iter().filter_map(|name| scene.aws.arn(name)).any(goes);
+        let is_to_go = GROUPS.iter().filter_map(|name| scene.aws.arn(name)).any(goes);
         let was_out = is_to_go || self.taken_out.values().any(|out| out.is_of(&pod.uid));
         if is_open && scene.knows_pod(pod) && !was_out && scene.has_its_address(pod) && !scene.leaves(pod) {
             return broken(
@@ -118,7 +112,7 @@ impl Properties {
         let is_open = |pod: &PodFacts| {
             pod.gate.as_deref().is_some_and(|gate| gate.shown.is_open_for(&pod.ips) && !gate.unread)
         };
-        let Some(pod) = pod.filter(|pod| cfg!(feature = "claims") && of_the_pod && is_open(pod)) else {
+        let Some(pod) = pod.filter(|pod| of_the_pod && is_open(pod)) else {
             return Ok(());
         };
         let is_wanted = item.attempt == 1
@@ -128,45 +122,6 @@ impl Properties {
             let said =
                 format!("{} is removed from {}, and the gate of its pod is open", item.target, group.name());
             return broken("gates", said);
-        }
-        Ok(())
-    }
-
-    /// A pod that was taken out has its gate closed before it is registered again.
-    pub(super) fn puts_back(
-        &self,
-        group: &TargetGroupArn,
-        item: &CallItem,
-        scene: &Scene<'_>,
-    ) -> Result<(), String> {
-        let of_the_pod = matches!(
-            item.reason,
-            Cause::PodReady | Cause::PodHasIp | Cause::PodListed | Cause::EvictionGivenUp | Cause::NodeStays
-        );
-        let key = (group.clone(), item.target);
-        let Some(out) = self.taken_out.get(&key).filter(|out| out.for_the_pod && out.is_of(&item.uid)) else {
-            return Ok(());
-        };
-        let was_asked = self.asked.get(&(key, item.uid.clone())).is_some_and(|asked| *asked < out.at);
-        let is_open = scene.cluster.pods.get(&item.pod).and_then(|pod| {
-            let gate = pod.gate.as_deref()?;
-            Some(gate.shown.is_open_for(&pod.ips))
-        });
-        let was_closed = self.closed_gates.get(&item.uid).is_some_and(|at| *at >= out.at);
-        let since = scene.leads.map_or(item.since, |leads| leads.max(item.since));
-        if of_the_pod
-            && item.attempt == 1
-            && was_asked
-            && is_open == Some(true)
-            && !was_closed
-            && scene.aws.was_taken_out_again(group, &item.target)
-            && scene.now < since + CLOSED_WITHIN
-            && !cfg!(feature = "claims")
-        {
-            return broken(
-                "gates",
-                format!("{} is put back into {}, and the gate of its pod is open", item.target, group.name()),
-            );
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Properties {
         Ok(())
     }
 
-    /// Whether a replica knows when a target was taken out: it has done it, or it is written on the pod or in the ledger.
+    /// Whether a replica knows when a target was taken out: it has done it, or it is written on the pod.
     fn knows_when(&self, group: &TargetGroupArn, target: &Target, pod: &PodFacts, scene: &Scene<'_>) -> bool {
         let Some(out) = self.taken_out.get(&(group.clone(), *target)) else { return true };
         if scene.leads.is_some_and(|leads| out.by == scene.sender && out.at >= leads) {
@@ -61,9 +61,7 @@ impl Properties {
         }
         let wall = scene.wall(out.at);
         let on_the_pod = pod.leaving.as_deref().and_then(|leaving| leaving.deregistered);
-        let in_the_ledger = scene.store.out_since(group, target).filter(|_| scene.leads.is_some());
         on_the_pod.is_some_and(|(at, _)| at + SKEW >= wall)
-            || in_the_ledger.is_some_and(|at| at + Duration::from_secs(1) + SKEW >= wall)
     }
 
     /// A pod is let go, and nothing has gone wrong for a while.

@@ -34,9 +34,8 @@ impl Properties {
         for (key, uid) in self.asked.keys() {
             let (group, target) = key;
             // A new leader writes the ledger of a group before it sends anything about it.
-            let waits_for_ledger = cfg!(feature = "claims")
-                && (self.ledger_failed.is_some_and(|at| scene.now.since(at) < BACKOFF)
-                    || scene.store.open.iter().any(|open| Some(open.sender) == acts));
+            let waits_for_ledger = self.ledger_failed.is_some_and(|at| scene.now.since(at) < BACKOFF)
+                || scene.store.open.iter().any(|open| Some(open.sender) == acts);
             let fails =
                 waits_for_ledger || self.failed.get(group).is_some_and(|at| scene.now.since(*at) < BACKOFF);
             let dies = |pod: &PodFacts| {
@@ -88,7 +87,9 @@ impl Properties {
 
     /// Whether a pod was ready less long ago than it may be not ready.
     pub(super) fn was_ready(&self, uid: &Uid, scene: &Scene<'_>) -> bool {
-        let patience = scene.settings.not_ready_for;
+        // A list after a cut watch leaves out that a pod was ready for a moment.
+        let unseen = Duration::from_secs(2);
+        let patience = scene.settings.not_ready_for.saturating_sub(unseen);
         self.ready.get(uid).is_some_and(|at| scene.now.since(*at) < patience)
     }
 

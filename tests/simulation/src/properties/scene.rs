@@ -47,7 +47,7 @@ pub struct Scene<'a> {
 
 /// A binding that somebody has written, if all of it can be followed.
 #[derive(Clone)]
-pub(super) struct Written<'a> {
+pub struct Written<'a> {
     pub origin: Origin,
     pub group: &'a str,
     pub selector: &'a Labels,
@@ -91,7 +91,7 @@ impl Written<'_> {
 }
 
 /// A target that is asked for.
-pub(super) struct Wanted<'a> {
+pub struct Wanted<'a> {
     pub target: Target,
     pub pod: &'a PodFacts,
     pub by: Written<'a>,
@@ -179,7 +179,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What is asked for in a target group, by pods that live.
-    pub(super) fn asked(&self, group: &TargetGroupArn) -> Vec<Wanted<'a>> {
+    pub fn asked(&self, group: &TargetGroupArn) -> Vec<Wanted<'a>> {
         let is_found = self.aws.arn(group.name()) == Some(group) && self.found.contains(&Some(group.clone()));
         let its = |by: &Written<'_>| is_found && *by.group == *group.name() && !by.selector.is_empty();
         let all = self.written().into_iter().filter(its).flat_map(|by| {
@@ -193,7 +193,7 @@ impl<'a> Scene<'a> {
     }
 
     /// The same, by those that have their address alone, and do not leave.
-    pub(super) fn wanted(&self, group: &TargetGroupArn) -> Vec<Wanted<'a>> {
+    pub fn wanted(&self, group: &TargetGroupArn) -> Vec<Wanted<'a>> {
         let mut all = self.asked(group);
         all.retain(|wanted| self.has_its_address(wanted.pod) && !self.leaves(wanted.pod));
         all

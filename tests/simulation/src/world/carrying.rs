@@ -4,15 +4,13 @@ use std::hash::Hash;
 
 use super::World;
 use crate::{
-    aws::Open, properties::beside, requests::Asks, say::describe, say::describe_call, say::describe_gate,
-    say::describe_request,
+    aws::Open, requests::Asks, say::describe, say::describe_call, say::describe_gate, say::describe_request,
 };
 use crate::{store, words::Sender};
 use headgate_core::{
     engine::{Effect, Input},
-    leadership::Watch,
-    ledger::{LedgerRequest, Noted},
-    model::{Call, CallItem, Moment, RequestId, gate::GateWrite, leaving::Mark, view::Picture},
+    ledger::LedgerRequest,
+    model::{Call, Moment, RequestId, gate::GateWrite, leaving::Mark, view::Picture},
     requests::{Answer, Request},
 };
 
@@ -20,13 +18,10 @@ impl World {
     pub(super) fn end_call(&mut self) -> Result<(), String> {
         let ended = self.aws.end_one(&mut self.rng, self.faults, self.now, &mut self.coverage);
         let Some((open, result)) = ended else { return Ok(()) };
-        if let Call::Register { group, items } = &open.call {
-            if result.is_ok() {
-                self.history.taken.extend(items.iter().map(|item| (group.clone(), item.target)));
-            }
-            if !self.is_of_this_term(&open) {
-                self.aws.nobody_knew(group, items, self.now);
-            }
+        if let Call::Register { group, items } = &open.call
+            && !self.is_of_this_term(&open)
+        {
+            self.aws.nobody_knew(group, items, self.now);
         }
         let is_known = self.is_of_this_term(&open);
         self.properties.answered(&open, &result, is_known, self.now);
@@ -72,7 +67,7 @@ impl World {
         input: Input,
         sent: Moment,
     ) -> Result<(), String> {
-        let (it, mut around) = self.around(replica);
+        let it = &mut self.replicas[replica];
         if it.life != life {
             return Ok(());
         }
@@ -80,40 +75,32 @@ impl World {
             it.inbox.push_back((input, sent));
             return Ok(());
         }
-        it.learns(&input, sent, &mut around);
-        let held = self.step(replica, input);
-        self.replicas[replica].just_read = None;
-        held
+        it.learns(&input);
+        self.step(replica, input)
     }
 
     pub(super) fn step(&mut self, replica: usize, input: Input) -> Result<(), String> {
         self.note(|| format!("[{replica}] {}", describe(&input)));
-        let (it, around) = self.around(replica);
-        if let Input::Answered { id, result: Ok(Answer::Ledgers(ledgers)) } = &input
+        let it = &mut self.replicas[replica];
+        if let Input::Answered { id, result: Ok(Answer::Ledgers(_)) } = &input
             && it.leads
             && it.loaded.is_none()
             && it.loading == Some(*id)
         {
-            it.takes_over(ledgers, around.now, around.aws);
+            it.loaded = Some(self.now);
         }
         let by = |broken| format!("[{replica}] {broken}");
-        let effects = it.step(input, &around).map_err(by)?;
+        let effects = it.step(input, self.now);
         let sender = (replica, it.life);
         if let Some(decided) = &mut self.decided {
             (replica, format!("{:?} {effects:?}", self.now)).hash(decided);
         }
-        let asks = effects.iter().filter_map(|effect| match effect {
-            Effect::Relist(watch, _) => Some(*watch),
-            _ => None,
-        });
-        let asks: Vec<Watch> = asks.collect();
         for effect in effects {
             self.carry_out(sender, effect).map_err(by)?;
         }
-        let (it, mut around) = self.around(replica);
-        beside(it.check_step(&asks, &mut around).map_err(by))?;
+        let it = &mut self.replicas[replica];
         let learns = it.learns_of_ledgers.take();
-        if it.may_write(around.now) {
+        if it.may_write(self.now) {
             for (key, uid) in std::mem::take(&mut it.released) {
                 self.cluster.release(&key, &uid);
             }
@@ -128,42 +115,35 @@ impl World {
         if let Effect::Planned(call) = &effect {
             self.note(|| format!("[{replica}]   would {}", describe_call(call)));
         }
-        let (it, around) = self.around(replica);
+        let it = &mut self.replicas[replica];
         match effect {
             Effect::Send { id, request, .. } => return self.send(sender, id, request),
             Effect::Planned(Call::Register { group, items } | Call::Deregister { group, items }) => {
-                around.coverage.saw("effect: Planned");
-                let written = items.iter().find(|item| !it.oracle.may_be_paused(&group, &item.target));
-                let wrong = |item: &CallItem| {
-                    format!("{} in {} is planned, and not paused", item.target, group.name())
-                };
-                beside(written.map_or(Ok(()), |item| Err(wrong(item))))?;
+                self.coverage.saw("effect: Planned");
                 let call = Call::Register { group, items };
                 return self.holds(replica, |properties, scene| properties.plans(&call, scene));
             }
             Effect::Notice(notice) => {
-                around.coverage.saw("effect: Notice");
-                around.coverage.told(&notice);
+                self.coverage.saw("effect: Notice");
+                self.coverage.told(&notice);
                 return if it.leads { Ok(()) } else { Err(format!("a standby says: {}", notice.note)) };
             }
             Effect::Relist(watch, _) => {
-                around.coverage.saw("effect: Relist");
+                self.coverage.saw("effect: Relist");
                 self.cluster.watches[replica].ask_again(watch);
             }
             Effect::Released(key, uid) => {
-                around.coverage.saw("effect: Released");
-                beside(it.check_release(&key, &uid, &around))?;
+                self.coverage.saw("effect: Released");
                 self.replicas[replica].released.push((key, uid));
             }
             Effect::Selected(namespace, _) => {
                 return Err(format!("namespaces are not selected here, and {namespace} is said to be"));
             }
             Effect::Shows(Picture::Binding(view)) => {
-                around.coverage.saw("effect: view");
-                beside(it.check_view(&view, &around))?;
+                self.coverage.saw("effect: view");
                 return self.holds(replica, |properties, scene| properties.shows(&view, scene));
             }
-            _ => around.coverage.saw("effect: view"),
+            _ => self.coverage.saw("effect: view"),
         }
         Ok(())
     }
@@ -183,18 +163,20 @@ impl World {
     }
 
     fn make_call(&mut self, sender: Sender, id: RequestId, call: Call) -> Result<(), String> {
-        let (it, mut around) = self.around(sender.0);
+        let it = &mut self.replicas[sender.0];
         // The program looks at its lease right before each call.
-        if it.leads && !it.may_write(around.now) && !call.is_look_up() {
-            it.holds_back(&call, around.now);
-            around.coverage.saw("replica: a call held back after the lease");
+        if it.leads && !it.may_write(self.now) && !call.is_look_up() {
+            self.coverage.saw("replica: a call held back after the lease");
             return Ok(());
         }
-        beside(it.check_call(&call, &mut around))?;
-        it.sends(&call);
+        if let Call::Register { items, .. } | Call::Deregister { items, .. } = &call {
+            for item in items {
+                self.coverage.cause(item.reason);
+            }
+        }
         self.holds(sender.0, |properties, scene| properties.calls(sender, &call, scene))?;
-        let (it, around) = self.around(sender.0);
-        around.coverage.saw(match call {
+        let it = &mut self.replicas[sender.0];
+        self.coverage.saw(match call {
             Call::Register { .. } => "effect: Register",
             Call::Deregister { .. } => "effect: Deregister",
             Call::ReadHealth { .. } => "effect: ReadHealth",
@@ -209,17 +191,17 @@ impl World {
     fn write_gate(&mut self, sender: Sender, id: RequestId, write: GateWrite) -> Result<(), String> {
         self.coverage.saw("effect: WriteGate");
         self.note(|| format!("[{}]   → {}", sender.0, describe_gate(id, &write)));
-        let (it, mut around) = self.around(sender.0);
+        let it = &mut self.replicas[sender.0];
         if !it.leads {
             return Err(format!("the gate of {} is written by a replica that does not lead", write.pod.name));
         }
         // The program looks at its lease right before each write. One that it does not send changes nothing, whatever another
         // leader has done meanwhile.
-        if !it.may_write(around.now) {
-            around.coverage.saw("replica: a gate held back after the lease");
+        if !it.may_write(self.now) {
+            self.coverage.saw("replica: a gate held back after the lease");
             return Ok(());
         }
-        beside(it.check_gate(id, &write, &mut around))?;
+        self.coverage.cause(write.condition.reason);
         self.holds(sender.0, |properties, scene| properties.writes_gate(&write, scene))?;
         self.gates.open.push((id, sender, self.now, write));
         Ok(())
@@ -228,30 +210,30 @@ impl World {
     /// The API server is asked something about a pod that leaves, or a node.
     fn ask(&mut self, sender: Sender, id: RequestId, request: Asks) -> Result<(), String> {
         self.note(|| format!("[{}]   → {request:?}", sender.0));
-        let (it, mut around) = self.around(sender.0);
-        let may_write = it.may_write(around.now);
+        let it = &mut self.replicas[sender.0];
+        let may_write = it.may_write(self.now);
         match &request {
             // As it does before each write to a gate.
             Asks::Mark(_) if it.leads && !may_write => {
-                around.coverage.saw("replica: a mark held back after the lease");
+                self.coverage.saw("replica: a mark held back after the lease");
             }
             Asks::Mark(write) => {
-                around.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
-                beside(it.check_mark(id, write, &mut around))?;
+                self.coverage.saw(format!("effect: Mark {}", mark_name(write.mark)));
+                if let Mark::Waits { reason, .. } | Mark::MayGo { reason, .. } = write.mark {
+                    self.coverage.cause(reason);
+                }
                 self.holds(sender.0, |properties, scene| properties.marks(write, scene))?;
             }
             Asks::Detached(_) if it.leads && !may_write => {
-                around.coverage.saw("replica: a word on a node held back after the lease");
+                self.coverage.saw("replica: a word on a node held back after the lease");
             }
             Asks::Detached(write) => {
                 let is = write.at.is_some();
-                around.coverage.saw(if is { "effect: Detached" } else { "effect: Detached no more" });
-                beside(it.check_detached(write, &around))?;
+                self.coverage.saw(if is { "effect: Detached" } else { "effect: Detached no more" });
                 self.holds(sender.0, |properties, scene| properties.detaches(write, scene))?;
             }
             Asks::Check(check) => {
-                around.coverage.saw("effect: CheckEviction");
-                beside(it.check_question(id, check, &around))?;
+                self.coverage.saw("effect: CheckEviction");
                 self.holds(sender.0, |properties, scene| properties.asks(check, scene))?;
             }
         }
@@ -263,7 +245,7 @@ impl World {
 
     fn ask_store(&mut self, sender: Sender, id: RequestId, request: LedgerRequest) -> Result<(), String> {
         let replica = sender.0;
-        let (it, around) = self.around(replica);
+        let it = &mut self.replicas[replica];
         // A standby learns from it which pods were targets before.
         let is_anyones = matches!(request, LedgerRequest::LoadAll) && !it.leads;
         let name = match &request {
@@ -273,20 +255,10 @@ impl World {
                 "effect: LoadLedgers"
             }
             LedgerRequest::Load(_) => "effect: LoadLedger",
-            LedgerRequest::Write(_, ledger) => {
-                // Whoever reads an intention cannot know whether the call was made.
-                for (target, noted, mark) in crate::store::read(ledger).iter() {
-                    let key = (ledger.group.clone(), *target);
-                    around.history.ever.insert(key.clone());
-                    if noted == Noted::Removed {
-                        around.history.taken_from.insert((key, mark));
-                    }
-                }
-                "effect: WriteLedger"
-            }
+            LedgerRequest::Write(..) => "effect: WriteLedger",
             LedgerRequest::Delete(..) => "effect: DropLedger",
         };
-        around.coverage.saw(name);
+        self.coverage.saw(name);
         self.note(|| format!("[{replica}]   → {}", describe_request(&request)));
         let it = &self.replicas[replica];
         if !it.leads && !is_anyones {

@@ -1,21 +1,16 @@
 //! How a world must end.
 
-use std::{collections::BTreeSet, net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use super::World;
-use crate::{
-    cluster::REPLICAS, cluster::any_node, cluster::is_deaf, oracle::Selecting, properties, words::GROUPS,
-};
-use headgate_core::{
-    ledger::Noted,
-    model::{
-        Cause, GateFacts, ObjectKey, PodFacts, Target, TargetGroupArn, Uid, WallTime,
-        eviction::Limits,
-        gate::Shown,
-        leaving::Mark,
-        pod::PassedOver,
-        signal::{DISRUPTED, DYING},
-    },
+use crate::{cluster::REPLICAS, cluster::any_node, words::GROUPS};
+use headgate_core::model::{
+    Cause, ObjectKey, PodFacts, Target, Uid,
+    eviction::Limits,
+    leaving::Mark,
+    pod::PassedOver,
+    policy::PAUSED,
+    signal::{DISRUPTED, DYING},
 };
 
 /// After the faults have stopped, everything must be right within this time.
@@ -222,7 +217,7 @@ impl World {
     fn a_target_vanishes_again_and_again(&mut self) -> Result<(), String> {
         let Some(key) = self.aws.any_of_ours(&mut self.rng) else { return Ok(()) };
         let Some((leader, _)) = self.lease else { return Err("nobody leads".into()) };
-        if !self.replicas[leader].oracle.wanted(&key.0).contains(&key.1) {
+        if !self.scene(leader).wanted(&key.0).iter().any(|wanted| wanted.target == key.1) {
             // It may stay, and need not come back.
             return Ok(());
         }
@@ -284,11 +279,10 @@ impl World {
     /// A target without a hold, if there is one.
     fn one_that_would_be_taken_out(&mut self) -> Option<(ObjectKey, Uid)> {
         let (leader, _) = self.lease?;
-        let places = self.replicas[leader].oracle.places();
-        let is_held = |pod: &PodFacts| pod.ending.sleeps > 0;
-        let plain = |pod: &ObjectKey| self.cluster.pods.get(pod).is_some_and(|pod| !is_held(pod));
-        let pods = places.into_iter().filter(|((_, pod), _)| plain(pod));
-        let pods: Vec<(ObjectKey, Uid)> = pods.map(|((_, pod), (_, uid))| (pod, uid)).collect();
+        let scene = self.scene(leader);
+        let wanted = GROUPS.iter().filter_map(|name| self.aws.arn(name)).flat_map(|arn| scene.wanted(arn));
+        let pods = wanted.map(|wanted| wanted.pod).filter(|pod| pod.ending.sleeps == 0);
+        let pods: Vec<(ObjectKey, Uid)> = pods.map(|pod| (pod.key.clone(), pod.uid.clone())).collect();
         pods.get(self.rng.usize(0..pods.len().max(1))).cloned()
     }
 
@@ -320,19 +314,21 @@ impl World {
         let Some((leader, _)) = self.lease.filter(|_| self.cluster.nodes_are_watched()) else {
             return Ok(());
         };
-        let oracle = &self.replicas[leader].oracle;
-        let places = oracle.places();
+        let scene = self.scene(leader);
+        let apart = self.replicas[leader].engine.apart();
         let is_passed_over = |by: PassedOver| by.by_all || by.by_cluster_autoscaler && taint == DISRUPTED[1];
         let here = |pod: &&PodFacts| pod.node.as_ref() == Some(node) && is_passed_over(pod.passed_over);
         let pods: Vec<&PodFacts> = self.cluster.pods.values().filter(here).collect();
         let is_to_leave = |pod: &&&PodFacts| {
-            let mut its = places.iter().filter(|((_, name), (_, uid))| *name == pod.key && *uid == pod.uid);
-            its.any(|((binding, _), (target, uid))| !oracle.is_paused_for(binding, target, uid))
+            let wanted = GROUPS.iter().filter_map(|name| self.aws.arn(name)).flat_map(|arn| scene.asked(arn));
+            let mut its =
+                wanted.filter(|wanted| wanted.pod.uid == pod.uid && scene.has_its_address(wanted.pod));
+            its.any(|wanted| wanted.by.is_content_with(wanted.pod) && !wanted.by.may_say(PAUSED, "true"))
         };
         let leaves = |pod: &&PodFacts| {
             let leaving = pod.leaving.as_deref();
             leaving.is_some_and(|leaving| leaving.is_out() || leaving.waits.is_some())
-                || oracle.goes_with_its_node(&pod.key)
+                || apart.get(&pod.key).is_some_and(|apart| apart.node_goes)
         };
         match pods.iter().find(is_to_leave) {
             Some(pod) if !pods.iter().any(leaves) => Err(format!(
@@ -366,10 +362,16 @@ impl World {
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
         for name in GROUPS {
             let Some(arn) = self.aws.arn(name) else { continue };
-            let (wanted, ours) = (self.replicas[leader].oracle.wanted(arn), self.aws.ours(name));
-            let fit = wanted.len().min(quota.saturating_sub(self.aws.count(name) - ours.len()));
-            if ours.len() != fit || !ours.is_subset(&wanted) {
-                return Err(format!("{name} has {ours:?}; it should have {fit} of {wanted:?}"));
+            let scene = self.scene(leader);
+            let wanted = scene.wanted(arn).into_iter();
+            // One that never was ready may have to be it first.
+            let due = wanted.filter(|wanted| wanted.pod.is_ready() && !wanted.by.may_say(PAUSED, "true"));
+            let due: BTreeSet<Target> = due.map(|wanted| wanted.target).collect();
+            let asked: BTreeSet<Target> = scene.asked(arn).iter().map(|asked| asked.target).collect();
+            let ours = self.aws.ours(name);
+            let fit = due.len().min(quota.saturating_sub(self.aws.count(name) - ours.len()));
+            if ours.len() < fit || (!asked.is_empty() && !ours.is_subset(&asked)) {
+                return Err(format!("{name} has {ours:?}; it should have at least {fit} of {due:?}"));
             }
         }
         Ok(())
@@ -416,162 +418,8 @@ impl World {
         Ok(())
     }
 
-    /// A node that stays is not said to be detached; one that goes is, if no target is there.
-    fn check_nodes(&self) -> Result<(), String> {
-        let Some((leader, _)) = self.lease.filter(|_| self.cluster.nodes_are_watched()) else {
-            return Ok(());
-        };
-        let oracle = &self.replicas[leader].oracle;
-        for name in self.cluster.nodes.keys() {
-            let (goes, said) = (oracle.goes_away(name), self.cluster.detached().any(|node| node == name));
-            let is_here = |pod: &&PodFacts| pod.node.as_ref() == Some(name) && !pod.ips.is_empty();
-            let is_empty = self.cluster.pods.values().find(is_here).is_none();
-            if said && !goes {
-                return Err(format!("at the end node {name} is said to be detached, and stays"));
-            }
-            if goes && is_empty && !said {
-                return Err(format!("at the end node {name} goes and has no pod, and nobody says so"));
-            }
-        }
-        Ok(())
-    }
-
     fn check_end(&self) -> Result<(), String> {
         let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
-        self.properties.converges(!self.drains.is_empty(), &self.scene(leader))?;
-        properties::beside(self.check_end_by_the_oracle())
-    }
-
-    fn check_end_by_the_oracle(&self) -> Result<(), String> {
-        self.check_nodes()?;
-        let Some((leader, _)) = self.lease else { return Err("at the end nobody leads".into()) };
-        let oracle = &self.replicas[leader].oracle;
-        // What is replaced stays while none of what replaces it serves, and keeps its TargetBinding.
-        let holds = |arn: &TargetGroupArn| {
-            let serves =
-                |target: &Target| self.aws.healthy_since(arn, target).is_some() || self.aws.is_unused(arn);
-            let wanted = oracle.wanted(arn);
-            !self.settings.replacement_grace.is_zero() && !wanted.is_empty() && !wanted.iter().any(serves)
-        };
-        // It may have named another target group before.
-        let holds_any = GROUPS.iter().filter_map(|name| self.aws.arn(name)).any(holds);
-        let mut ending = self.cluster.bindings.values().filter(|binding| binding.ending);
-        if let Some(binding) = ending.find(|_| !holds_any) {
-            return Err(format!("at the end the deleted TargetBinding {} is still there", binding.key));
-        }
-        let mut current: BTreeSet<&TargetGroupArn> = BTreeSet::new();
-        for name in GROUPS {
-            let Some(arn) = self.aws.arn(name) else { continue };
-            current.insert(arn);
-            let (wanted, mut ours) = (oracle.wanted(arn), self.aws.ours(name));
-            // What was registered by a leader before, and only has to be ready to be wanted, stays.
-            let waits = |target: &Target| oracle.waits_for_readiness(arn, target);
-            let holds = holds(arn);
-            let may_stay = |target: &Target| waits(target) || (holds && oracle.lives_at(target));
-            ours.retain(|target| wanted.contains(target) || !may_stay(target));
-            // And then there may be no room for all that replaces it.
-            let lacks_room = holds && self.aws.is_full(name);
-            let should: BTreeSet<Target> =
-                wanted.iter().filter(|target| !lacks_room || ours.contains(target)).copied().collect();
-            if should != ours {
-                return Err(format!("at the end {name} has {ours:?} and should have {should:?}"));
-            }
-            // That it was taken out is remembered while its pod may have to close its gate for being put back.
-            // And when, while a load balancer may send to it, until a read finds that over.
-            let wall = self.settings.started + self.now.elapsed();
-            // Whoever leads counts from when it has read the ledger, whatever time that says.
-            let lingers = self.settings.bounds.network + A_READ;
-            let is_new = self.replicas[leader].loaded.is_some_and(|loaded| self.now < loaded + lingers);
-            let lately = |target: &Target, since: WallTime| {
-                let taken_out = self.history.taken_out.get(&(arn.clone(), *target));
-                let is_late = if self.clocks.are_wrong() {
-                    taken_out.is_none_or(|at| self.now < *at + lingers)
-                } else {
-                    wall < since + lingers
-                };
-                is_new || is_late
-            };
-            let may_be_noted = |target: &Target, noted: Noted, since: Option<WallTime>| {
-                // Also while a pod that was taken out there has another address: it may get this one again.
-                let key = (arn.clone(), *target);
-                let was_its = |(at, mark): &(_, _)| *at == key && oracle.is_there(*mark);
-                let may_be_sent_to =
-                    oracle.is_somebody_at(target) || self.history.taken_from.iter().any(was_its);
-                let lingers = may_be_sent_to && since.is_some_and(|since| lately(target, since));
-                may_stay(target)
-                    || wanted.contains(target)
-                    || (noted == Noted::Removed && (lingers || oracle.may_be_put_back(target)))
-            };
-            if !self.store.says_exactly(arn, &should, may_be_noted) {
-                let all: Vec<_> = self.store.all().filter(|(group, _)| *group == arn).collect();
-                return Err(format!("at the end the ledger of {name} says {all:?}, and has {wanted:?}"));
-            }
-            if let Some(foreign_target) = self.aws.foreign_targets(arn).find(|_| oracle.is_exclusive(arn)) {
-                return Err(format!("at the end {name} is Headgate's alone, and has {foreign_target}"));
-            }
-        }
-        self.check_gates_at_the_end(leader)?;
-        self.check_leaving_at_the_end()?;
-        match self.store.all().find(|(group, _)| !current.contains(group)) {
-            Some((group, ledger)) => {
-                Err(format!("at the end {group} is no more, and has the ledger {ledger:?}"))
-            }
-            None => Ok(()),
-        }
-    }
-
-    /// Nobody is to leave whom nobody asks to.
-    fn check_leaving_at_the_end(&self) -> Result<(), String> {
-        let wall = self.settings.started + self.now.elapsed();
-        let over = self.settings.leaving.given_up_after + MOMENTS;
-        let leader = self.lease.map(|(leader, _)| &self.replicas[leader]);
-        let asked = |pod: &PodFacts| leader.and_then(|leader| leader.saw_asked(&pod.uid)).unwrap_or(self.now);
-        let stays = |pod: &&PodFacts| !pod.terminating && !pod.finished && !self.cluster.is_closed(pod);
-        let given_up = self.cluster.pods.values().filter(stays).find(|pod| {
-            pod.leaving
-                .as_deref()
-                .is_some_and(|leaving| !leaving.ask.early && self.now.since(asked(pod)) > over)
-        });
-        let living = self.cluster.pods.values().filter(|pod| !pod.terminating && !pod.finished);
-        let mut noted = living.filter_map(|pod| Some((pod, *pod.leaving.as_deref()?)));
-        if let Some((pod, _)) = noted.find(|(_, facts)| facts.credible(wall) != Some(*facts)) {
-            return Err(format!("at the end {} is to leave as cannot be true", pod.key.name));
-        }
-        match given_up {
-            Some(pod) if self.drains.is_empty() => {
-                Err(format!("at the end {} is to leave, and nobody asks for it", pod.key.name))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Every gate is open that should be, and none for an address that its pod does not have.
-    fn check_gates_at_the_end(&self, leader: usize) -> Result<(), String> {
-        let oracle = &self.replicas[leader].oracle;
-        for pod in oracle.all_pods().filter(|pod| !pod.facts.terminating && !pod.facts.finished) {
-            let (name, ips) = (&pod.facts.key.name, &pod.facts.ips);
-            let Some(GateFacts { shown, unread, .. }) = pod.facts.gate.as_deref() else { continue };
-            if shown.is_open_for(ips) && !unread {
-                continue;
-            }
-            if matches!(shown, Shown::Open(_)) && !unread {
-                return Err(format!("at the end the gate of {name} at {ips:?} is {shown:?}"));
-            }
-            // Of two pods at one address, one does not really have it.
-            let shares = |ip: &IpAddr| oracle.all_pods().filter(|pod| pod.facts.ips.contains(ip)).count() > 1;
-            let serves = |bound: Selecting<'_>| {
-                let unused = self.aws.is_unused(&bound.key.group);
-                // What serves keeps its place while none of what replaces it does.
-                let group = &bound.key.group;
-                let fits = |target: &Target| self.aws.has(group, target) || !self.aws.is_full(group.name());
-                let answers = |target: &Target| fits(target) && (unused || !is_deaf(target));
-                bound.target.as_ref().is_some_and(answers) && !(unused && bound.waits_when_unused)
-            };
-            let is_alone = ips.first().is_some_and(|ip| !shares(ip));
-            if is_alone && !oracle.keeps_closed(pod) && oracle.selecting(pod).all(serves) {
-                return Err(format!("at the end the gate of {name} at {ips:?} is {shown:?}"));
-            }
-        }
-        Ok(())
+        self.properties.converges(!self.drains.is_empty(), &self.scene(leader))
     }
 }

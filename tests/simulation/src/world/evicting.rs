@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::World;
-use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, properties::beside, replica::Replica};
+use crate::{cluster::Evicted, cluster::REPLICAS, cluster::any_node, replica::Replica};
 use headgate_core::model::{
     Cause, Failure, FailureClass, Moment, ObjectKey, PodFacts, Uid,
     eviction::{Ago, Request, Ruling},
@@ -141,10 +141,7 @@ impl World {
         };
         self.coverage.cause(cause);
         let Some(mark) = mark else { return Ok(Some(retry)) };
-        if is_read
-            && self.node_remains(drain) == Some(true)
-            && !self.replicas[replica].may_note(&drain.pod, &uid, self.now)
-        {
+        if is_read && self.node_remains(drain) == Some(true) && !self.may_note(replica, &drain.pod) {
             let name = &drain.pod.name;
             return Err(format!("[{replica}] {name} is to leave because of a request, and its node remains"));
         }
@@ -163,6 +160,16 @@ impl World {
             Err(Failure { class: FailureClass::Gone, .. }) => self.passes(replica, drain, Cause::PodDeleted),
             _ => Ok(Some(retry)),
         }
+    }
+
+    /// Whether a replica may have it noted on a pod that it is to leave because its eviction is asked for, although its node
+    /// remains: it does not know all that is true; the pod has its hold and waits for its zone; or it is leaving already.
+    fn may_note(&self, replica: usize, pod: &ObjectKey) -> bool {
+        let Some(pod) = self.cluster.pods.get(pod) else { return true };
+        !self.scene(replica).knows_all()
+            || pod.ending.sleeps > 0
+            || pod.node.is_none()
+            || pod.leaving.is_some()
     }
 
     /// The GET of a node, which gives what is true, whatever the watches have said by then.
@@ -201,9 +208,6 @@ impl World {
 
     fn passes(&mut self, replica: usize, drain: &Drain, cause: Cause) -> Result<Option<Duration>, String> {
         self.coverage.cause(cause);
-        let (it, around) = self.around(replica);
-        beside(it.check_passes(&drain.pod, &drain.uid, cause, &around))
-            .map_err(|broken| format!("[{replica}] {broken}"))?;
         self.holds(replica, |properties, scene| properties.evicts(&drain.pod, &drain.uid, cause, scene))?;
         if cause == Cause::HoldMissing && self.node_remains(drain) == Some(false) {
             let name = &drain.pod.name;
@@ -229,11 +233,8 @@ impl World {
                 Cause::PodTerminating | Cause::PodFinished | Cause::PodDeleted | Cause::HoldMissing
             )
         {
-            let (it, around) = self.around(replica);
-            beside(it.check_is_out(&drain.pod.name, &drain.uid, &around)).map_err(|broken| {
-                format!("{broken} ({cause:?}, drained for {:?})", around.now.since(since))
-            })?;
-            self.holds(replica, |properties, scene| properties.lets_go(&drain.uid, scene))?;
+            self.holds(replica, |properties, scene| properties.lets_go(&drain.uid, scene))
+                .map_err(|broken| format!("{broken} ({cause:?}, drained for {:?})", self.now.since(since)))?;
         }
         Ok(self.evict(drain))
     }

@@ -53,11 +53,15 @@ impl World {
             if it.runs() && it.cut_off_until.is_none() && !it.leads {
                 self.lease = Some((candidate, self.now + LEASE));
                 it.valid_until = self.now + RENEW_DEADLINE;
-                it.leads(self.now);
+                it.leads();
                 self.saw("replica: elected");
                 self.terms += 1;
                 let term = self.terms;
-                self.step(candidate, Input::Leadership(Leadership::Leading { term }))?;
+                let is_settled = std::mem::take(&mut self.is_settled);
+                if is_settled {
+                    self.saw("replica: elected after a clean exit");
+                }
+                self.step(candidate, Input::Leadership(Leadership::Leading { term, is_settled }))?;
             }
         }
         Ok(())
@@ -81,6 +85,7 @@ impl World {
             self.step(holder, Input::Leadership(Leadership::Leaving))?;
         }
         self.lease = None;
+        self.is_settled = self.replicas[holder].engine.is_settled();
         self.stand_by(holder)
     }
 
@@ -95,7 +100,7 @@ impl World {
         self.lives += 1;
         let seed = self.settings.seed.wrapping_add(self.lives << 32);
         let settings = Settings { started: self.clock_of(replica), seed, ..self.settings.clone() };
-        self.replicas[replica] = Replica::new(settings, self.lives, self.clocks.are_wrong(), self.now);
+        self.replicas[replica] = Replica::new(settings, self.lives, self.now);
         self.cluster.restarts(replica);
         if self.faults && self.rng.bool() {
             self.saw("aws: look-ups fail for a while");

@@ -113,7 +113,7 @@ async fn holders(client: &Client, way: &Way) -> Looked<BTreeMap<TargetGroupArn, 
     })?;
     let opened = all.iter().filter_map(|stored| stored.open().ok());
     let held = opened.map(|(group, ledger)| {
-        let namespaces = ledger.holders().iter().map(ToString::to_string).collect();
+        let namespaces = ledger.holders.iter().map(ToString::to_string).collect();
         (group, namespaces)
     });
     Ok(held.collect())

@@ -32,7 +32,6 @@ impl Due<'_> {
             Under::AfterRemoval => (None, Some((account.cause.reason(), words::in_flight(Step::Deregister)))),
             _ if self.listed.is_some() => (None, self.listed.clone()),
             _ if account.paused => (None, Some(self.pause(account))),
-            Under::AfterGate(until) => (until, Some((Reason::RegisteredAgain, words::AFTER_GATE.to_owned()))),
             Under::SetAside(until) => {
                 (Some(until), Some(self.refused(Step::Register, Reason::TargetRefused)))
             }
@@ -64,6 +63,10 @@ impl Due<'_> {
             Under::Held => {
                 let word = (Reason::RemovalHeld, sayings::removal_held(self.arn, 0));
                 (group.registrations().held_until(), Some(word))
+            }
+            Under::AfterGate => (None, Some((account.cause.reason(), words::AFTER_GATE.to_owned()))),
+            Under::AfterTerm(until) => {
+                (Some(until), Some((account.cause.reason(), words::AFTER_TERM.to_owned())))
             }
             Under::SetAside(until) => {
                 (Some(until), Some(self.refused(Step::Deregister, Reason::TargetRefused)))

@@ -9,9 +9,10 @@ use crate::{
     },
 };
 
-/// Why a target is not registered again at once.
-pub const AFTER_GATE: &str = "Headgate registers the target again when the pod's readiness gate is closed, or after at \
-                              most 5 s: the load balancer must check the health again";
+/// Why a target of a living pod is not deregistered immediately.
+pub const AFTER_GATE: &str = "Headgate deregisters the target when the pod's readiness gate is closed";
+pub const AFTER_TERM: &str =
+    "Headgate deregisters the target when the previous leader can no longer open the pod's readiness gate";
 
 /// Descriptions of a target that another program has registered.
 pub const FOREIGN_STAYS: &str =
@@ -53,7 +54,8 @@ pub fn standing(account: &Account<'_>) -> String {
             "the ledger lists the target as registered; no DescribeTargetHealth response has listed the target yet"
         }
         Under::Registering | Under::ToRegister | Under::ToNote => "the target should be registered",
-        Under::AfterGate(_) => AFTER_GATE,
+        Under::AfterGate => AFTER_GATE,
+        Under::AfterTerm(_) => AFTER_TERM,
         Under::SetAside(_) => "Headgate waits before the next retry, because AWS rejects the target",
         Under::Contested(_) => {
             "Headgate waits before the next registration, because another system repeatedly removes the target"
@@ -247,7 +249,8 @@ mod tests {
             (Under::Registered, "AWS has accepted the registration"),
             (Under::Believed, "no DescribeTargetHealth response"),
             (Under::Registering, "should be registered"),
-            (Under::AfterGate(None), "when the pod's readiness gate is closed"),
+            (Under::AfterGate, "when the pod's readiness gate is closed"),
+            (Under::AfterTerm(until), "when the previous leader can no longer"),
             (Under::SetAside(until), "AWS rejects the target"),
             (Under::Contested(until), "another system repeatedly removes"),
             (Under::AfterRemoval, "after AWS has answered the deregistration"),

@@ -2,16 +2,12 @@
 
 use super::{
     evicting::{BOUND, asked, no_budget, out, three},
-    leading::standby,
     *,
 };
-use crate::{
-    ledger::{Ledger, PodMark},
-    model::{
-        IpFamily, LeavingFacts, Uid, WallTime,
-        eviction::{Checked, Ruling},
-        leaving::Mark,
-    },
+use crate::model::{
+    LeavingFacts, Uid, WallTime,
+    eviction::{Checked, Ruling},
+    leaving::Mark,
 };
 
 /// This many hours after 1970. The tests start after 1970, so a clock can be behind.
@@ -31,13 +27,8 @@ fn out_since(at: WallTime) -> PodBuilder {
         .leaving(LeavingFacts { deregistered: Some((at, BOUND)), ..LeavingFacts::asked(at, at) })
 }
 
-fn may_go(world: &mut World) -> bool {
-    let marks = world.marks();
-    marks.iter().any(|write| matches!(write.mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. }))
-}
-
 #[test]
-fn a_new_leader_waits_for_the_bound_from_when_it_saw_the_note_whatever_clock_has_dated_it() {
+fn a_new_leader_waits_for_the_bound_from_its_own_removal_whatever_clock_has_dated_the_note() {
     for at in clocks(hour(10)) {
         let mut world = out();
         world.step(Input::Leadership(Leadership::Standby));
@@ -45,11 +36,9 @@ fn a_new_leader_waits_for_the_bound_from_when_it_saw_the_note_whatever_clock_has
         world.node("n", false);
         world.apply(out_since(at).on("n"));
         world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
-        world.answer_all();
-        assert!(!may_go(&mut world), "{at:?}: nothing ends early");
-        world.wait(Duration::from_secs(1));
-        assert!(may_go(&mut world), "{at:?}: nothing waits for a time that is written");
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+        assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "{at:?}");
+        assert_eq!(world.may_go_after("a"), BOUND.as_secs(), "{at:?}");
     }
 }
 
@@ -121,71 +110,6 @@ fn what_is_written_is_later_than_what_it_is_about_though_the_clock_is_behind() {
     world.answer_all();
     let mark = world.mark_of("a").mark;
     assert!(matches!(mark, Mark::Deregistered { at, .. } if at > ahead), "{mark:?}");
-}
-
-/// A new leader with a ledger in which the target of `a` was deregistered at `removed`. If `note` is set, an annotation
-/// on the pod states that all its targets were deregistered at `note`.
-fn taken_over(removed: WallTime, note: Option<WallTime>) -> World {
-    let other = |note: Option<WallTime>| match note {
-        Some(at) => out_since(at).labelled("other"),
-        None => pod("a", "u-a").at(1).labelled("other"),
-    };
-    let mut world = standby(vec![web()], vec![other(note)], &[]);
-    world.step(Input::Clock(hour(10)));
-    let mut ledger = Ledger::default();
-    ledger.note_removed(target(1, 80), PodMark::of(&Uid::new("u-a")), Some(removed));
-    let packed = ledger.pack(&arn("blue"), IpFamily::V4);
-    world.ledgers.insert(object_name(&arn("blue")), (1, packed));
-    world.wait(Duration::from_secs(100));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
-    world.answer_all();
-    world
-}
-
-#[test]
-fn what_the_ledger_says_was_removed_counts_from_when_it_was_read_whatever_clock_has_dated_it() {
-    for removed in clocks(hour(10)) {
-        let mut world = taken_over(removed, None);
-        world.apply(asked("a", 1, world.wall()).labelled("other"));
-        let check = world.check_of("a");
-        world.checked(&check, Ok(no_budget()));
-        world.reads_again();
-        let mark = world.mark_of("a").mark;
-        assert!(matches!(mark, Mark::Deregistered { bound: BOUND, .. }), "{removed:?}: {mark:?}");
-        // Headgate does not keep the record forever.
-        for _ in 0..20 {
-            world.wait(Duration::from_secs(20));
-            world.answer_all();
-        }
-        let left = Ledger::unpack(&world.ledgers[&object_name(&arn("blue"))].1);
-        assert!(left.is_ok_and(|left| left.iter().next().is_none()), "{removed:?}");
-    }
-}
-
-#[test]
-fn what_was_removed_before_a_note_said_that_all_was_makes_nobody_wait_anew() {
-    let note = hour(10);
-    let second = Duration::from_secs(1);
-    for (removed, waits) in [(note, false), (note - second, false), (note + second, true)] {
-        let mut world = taken_over(removed, Some(note));
-        world.wait(Duration::from_secs(20));
-        world.answer_all();
-        assert_eq!(may_go(&mut world), !waits, "removed at {removed:?}");
-    }
-}
-
-#[test]
-fn a_removal_after_the_one_that_was_noted_is_written_down_as_later_though_the_clock_is_behind() {
-    let ahead = hour(11);
-    let mut world = three();
-    world.step(Input::Clock(hour(10)));
-    world.apply(out_since(ahead));
-    for _ in 0..3 {
-        world.answer_all();
-        world.wait(Duration::from_secs(5));
-    }
-    let ledger = Ledger::unpack(&world.ledgers[&object_name(&arn("blue"))].1).unwrap();
-    assert!(ledger.out_since(&target(1, 80)) > Some(ahead), "{ledger:?}");
 }
 
 #[test]

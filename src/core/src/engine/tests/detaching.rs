@@ -6,10 +6,7 @@ use super::{
     passed_over::{Stage, cordoned, daemon, node, tainted},
     *,
 };
-use crate::{
-    ledger::Noted,
-    model::{Hold, LeavingFacts, NodeFacts, Signals, policy::REGISTER_WHEN, signal::DYING},
-};
+use crate::model::{Hold, LeavingFacts, NodeFacts, Signals, policy::REGISTER_WHEN, signal::DYING};
 
 fn plain(at: u8) -> PodBuilder {
     let name = format!("p{at}");
@@ -71,7 +68,7 @@ fn a_new_leader_that_has_not_seen_a_pod_end_yet_waits_for_what_the_one_before_to
     // The standby has seen only this state of the pod.
     stage.apply(plain(1));
     stage.says(tainted(1, DYING[0]));
-    stage.world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    stage.world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     stage.apply(plain(1).terminating());
     for _ in 0..BOUND.as_secs() - 5 {
         stage.passes(1);
@@ -95,8 +92,8 @@ fn a_note_that_cannot_be_true_does_not_cover_what_the_leader_before_took_out() {
         LeavingFacts { deregistered: Some((next_month, Duration::ZERO)), ..LeavingFacts::asked(now, now) };
     stage.apply(other().leaving(forged));
     stage.says(tainted(1, DYING[0]));
-    stage.world.step(Input::Leadership(Leadership::Leading { term: 1 }));
-    // The leader removes the annotation, and the write is not complete yet.
+    stage.world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+    // It takes the note away, and that is not done yet.
     stage.world.answer_all();
     for _ in 0..BOUND.as_secs() - 10 {
         stage.world.wait(Duration::from_secs(1));
@@ -146,7 +143,7 @@ fn what_cannot_be_written_is_tried_again_after_a_while_and_a_new_leader_goes_by_
     stage.says(node(9));
     stage.passes(5);
     assert_eq!(stage.detached(), ["n9"], "another one leads");
-    stage.world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    stage.world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     stage.passes(5);
     assert_eq!(stage.detached(), [""; 0]);
 }
@@ -161,7 +158,7 @@ fn a_node_that_has_been_detached_when_this_replica_starts_is_not_written_to_agai
     let detached = |node: NodeFacts| NodeFacts { detached: true, ..node };
     let nodes = vec![detached(cordoned(1)), detached(node(2)), node(3)];
     world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     world.wait(Duration::from_secs(2));
     let mut written = || {
@@ -179,11 +176,13 @@ fn a_node_that_has_been_detached_when_this_replica_starts_is_not_written_to_agai
 #[test]
 fn a_new_leader_waits_for_a_pod_that_the_one_before_had_at_another_address_since_its_watch_may_be_behind() {
     for view in [pod("a", "u-a"), pod("a", "u-a").at(5).labelled("other")] {
-        let noted = [(9, Noted::Registered, "u-a")];
+        let noted = [(9, "u-a")];
         let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], vec![view.on("n1")], &noted);
         let nodes = Change::Relisted(Scope::Cluster, vec![cordoned(1), node(2)]);
         world.step(Input::Node { change: nodes, seen: world.now });
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+        // If the pod shows another address, its target is removed at once.
+        world.accepts_removals();
         let detached = |world: &mut World| {
             let asked =
                 world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
@@ -197,4 +196,29 @@ fn a_new_leader_waits_for_a_pod_that_the_one_before_had_at_another_address_since
         world.wait(Duration::from_secs(6));
         assert_eq!(detached(&mut world), ["n1"], "if it had it, it would be seen by now");
     }
+}
+
+#[test]
+fn a_pod_that_shows_no_address_is_waited_for_while_its_target_is_removed() {
+    let view = pod("a", "u-a").on("n1");
+    let mut world = standby(vec![web()], vec![view], &[(9, "u-a")]);
+    let nodes = Change::Relisted(Scope::Cluster, vec![cordoned(1), node(2)]);
+    world.step(Input::Node { change: nodes, seen: world.now });
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+    let detached = |world: &mut World| {
+        let asked =
+            world.asked(|request| if let Asks::Detached(write) = request { Some(write) } else { None });
+        asked.iter().map(|write| write.node.to_string()).collect::<Vec<_>>()
+    };
+    world.read(&[(9, HealthState::Unhealthy)]);
+    assert_eq!(world.changes(), ["-blue 10.0.0.9:80"]);
+    for _ in 0..40 {
+        world.wait(Duration::from_secs(5));
+        assert_eq!(detached(&mut world), [""; 0], "AWS has not accepted it");
+    }
+    world.accepts_removals();
+    world.wait(BOUND.saturating_sub(Duration::from_secs(1)));
+    assert_eq!(detached(&mut world), [""; 0], "the load balancer may still send");
+    world.wait(Duration::from_secs(2));
+    assert_eq!(detached(&mut world), ["n1"]);
 }

@@ -3,9 +3,8 @@
 use super::*;
 use crate::{
     hold::Holds,
-    ledger::{Ledger, Noted, PodMark},
     model::{
-        Bounds, Hold, IpFamily, NodeFacts, Uid,
+        Bounds, Hold, NodeFacts,
         policy::{HOLD, PAUSED},
     },
 };
@@ -242,37 +241,29 @@ fn a_service_is_told_every_ten_minutes_at_most_and_of_each_pod_there_is_an_event
     assert_eq!(world.notes().iter().filter(|(about, _)| *about == "pod").count(), 3);
 }
 
-/// Creates a standby that has seen the pod. The ledger contains this state of its target.
-fn next_leader(noted: Noted) -> World {
+/// A standby that has seen the pod, whose target is in the ledger.
+fn next_leader() -> World {
     let mut world = World::standby(cluster_wide());
     world.written(Change::Relisted(Scope::Cluster, vec![]));
     world.relist_services(vec![web()]);
     world.relist_pods(vec![pod("a", "1").at(1)]);
     world.answer_all();
-    let mut ledger = Ledger::default();
-    ledger.note(target(1, 80), noted, PodMark::of(&Uid::new("1")));
-    world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
+    world.claimed("blue", &[(1, "1")]);
     world
 }
 
 #[test]
 fn the_next_leader_counts_what_it_has_removed_itself_and_nothing_twice() {
-    let mut world = next_leader(Noted::Registered);
+    let mut world = next_leader();
     world.apply(pod("a", "1").at(1).terminating());
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     world.delete(pod("a", "1").at(1));
     assert_eq!(world.short(), ["blue"], "gone before the answer");
 
-    let mut removed_before = next_leader(Noted::Removed);
-    removed_before.apply(pod("a", "1").at(1).terminating());
-    removed_before.step(Input::Leadership(Leadership::Leading { term: 1 }));
-    removed_before.delete(pod("a", "1").at(1));
-    assert_eq!(removed_before.short(), [""; 0], "the leader before knows when");
-
-    let mut gone_before = next_leader(Noted::Registered);
+    let mut gone_before = next_leader();
     gone_before.delete(pod("a", "1").at(1));
-    gone_before.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    gone_before.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     gone_before.answer_all();
     assert_eq!(gone_before.short(), [""; 0], "the leader before may have counted it");
 

@@ -51,6 +51,26 @@ impl World {
         self.step(Input::Answered { id: write.id, result: result.map(|()| Answer::Done) });
     }
 
+    /// After how many seconds this pod may go, if everything is answered.
+    pub(super) fn may_go_after(&mut self, pod: &str) -> u64 {
+        for seconds in 0..600 {
+            self.answer_all();
+            for check in self.checks() {
+                self.checked(&check, Ok(no_budget()));
+            }
+            for write in self.marks() {
+                self.written_mark(&write, Ok(()));
+                if &*write.pod.name == pod
+                    && matches!(write.mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. })
+                {
+                    return seconds;
+                }
+            }
+            self.wait(Duration::from_secs(1));
+        }
+        panic!("it may not go");
+    }
+
     /// Adds a node without a zone.
     pub(super) fn node(&mut self, name: &str, takes_pods: bool) {
         let node = NodeFacts { name: name.into(), takes_pods, cordoned: !takes_pods, ..NodeFacts::default() };

@@ -174,7 +174,7 @@ fn what_a_registration_waits_for_is_said_with_the_word_of_its_event() {
         (FailureClass::Throttled, Reason::Throttled, "the last RegisterTargets failed"),
         (FailureClass::Unavailable, Reason::Unavailable, "the last RegisterTargets failed"),
         (FailureClass::Denied, Reason::AccessDenied, "IAM denies RegisterTargets"),
-        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue: deleted"),
+        (FailureClass::Gone, Reason::TargetGroupNotFound, "Target group blue does not exist"),
         (FailureClass::Refused, Reason::TargetRefused, "AWS rejects RegisterTargets"),
         (FailureClass::Full, Reason::QuotaExceeded, "Request a higher quota"),
     ] {
@@ -223,7 +223,7 @@ fn a_target_that_aws_refuses_and_one_that_others_remove_say_when_they_are_tried_
         (Step::Register, Some(Reason::TargetRefused), due),
         "set aside"
     );
-    assert!(place(&mut world, "a").word.1.contains("set aside"));
+    assert!(place(&mut world, "a").word.1.contains("waits before the next retry"));
 
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     let mut waited = 0;

@@ -59,9 +59,8 @@ fn world(
 /// The content of the ledger of `blue`.
 fn ledger(world: &World) -> (BTreeSet<Target>, Vec<&str>) {
     let Some((_, packed)) = world.ledgers.get(&object_name(&arn("blue"))) else { return Default::default() };
-    let read = crate::ledger::Ledger::unpack(packed).unwrap();
-    let targets = read.iter().map(|(target, ..)| *target).collect();
-    (targets, packed.namespaces.iter().map(|name| &**name).collect())
+    let targets = world.claims("blue").into_keys().collect();
+    (targets, packed.content.namespaces.iter().map(|name| &**name).collect())
 }
 
 /// Creates a new leader with the ledgers of `before`.
@@ -79,8 +78,8 @@ fn taken_over(
     world.relist_services(services);
     world.relist_pods(pods);
     world.answer_all();
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
-    // Answers the look-ups that were not needed before the ledgers were read.
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+    // What was not worth a look-up before the ledgers were read.
     let (look_ups, rest) = std::mem::take(&mut world.open)
         .into_iter()
         .partition(|(_, call)| matches!(call, Call::FindGroups { .. }));

@@ -5,10 +5,7 @@ use super::{
     leading::standby,
     *,
 };
-use crate::{
-    ledger::{Ledger, Noted, PodMark},
-    model::{IpFamily, LeavingFacts, Uid, WallTime, eviction::Ruling, leaving::Mark, policy::PAUSED},
-};
+use crate::model::{LeavingFacts, eviction::Ruling, leaving::Mark, policy::PAUSED};
 
 #[test]
 fn what_another_leader_has_written_counts_from_when_the_target_is_really_out() {
@@ -44,13 +41,12 @@ fn a_new_leader_goes_on_from_what_is_written() {
     assert_eq!((world.checks(), world.marks()), (vec![], vec![]), "a standby does nothing");
     assert!(matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionWaitsForLoadBalancer, .. }));
     world.wait(Duration::from_secs(119));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     let check = world.check_of("b");
     assert_eq!(check.departing.len(), 1, "the departure of the leader before counts");
-    world.wait(Duration::from_secs(1));
-    let mark = world.mark_of("a");
-    assert!(matches!(mark.mark, Mark::MayGo { reason: Cause::EvictionAllowed, .. }));
+    // It has removed the target again, because the ledger does not tell when that was accepted first.
+    assert_eq!(world.may_go_after("a"), BOUND.as_secs());
 }
 
 #[test]
@@ -61,7 +57,7 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     world.answer_all();
     world.step(Input::Leadership(Leadership::Standby));
     world.wait(Duration::from_secs(30));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     world.apply(asked("a", 1, world.wall()).labelled("other"));
     world.wait(Duration::from_secs(1));
@@ -70,47 +66,14 @@ fn a_new_leader_waits_for_what_the_one_before_took_out_for_another_reason() {
     world.reads_again();
     let mark = world.mark_of("a");
     let Mark::Deregistered { bound, .. } = mark.mark else { panic!("{mark:?}") };
-    // The time counts from when the new leader read the ledger, because another clock set the time in the ledger.
-    let left = BOUND.saturating_sub(Duration::from_secs(1));
-    assert_eq!(bound, left);
-}
-
-#[test]
-fn what_is_out_by_the_word_of_a_ledger_alone_is_not_said_to_be_out_before_a_read_shows_it() {
-    for is_there in [false, true] {
-        let since = WallTime::since_1970(Duration::from_secs(1));
-        let mut world = standby(vec![web()], vec![asked("a", 1, since).labelled("other")], &[]);
-        let mut ledger = Ledger::default();
-        ledger.note_removed(target(1, 80), PodMark::of(&Uid::new("u-a")), Some(since));
-        world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
-        world.wait(Duration::from_secs(1));
-        let check = world.check_of("a");
-        world.checked(&check, Ok(no_budget()));
-        world.wait(Duration::from_secs(5));
-        assert_eq!(world.marks(), [], "a late call may have put it back");
-        let healthy = [(1, HealthState::Healthy)];
-        let shows = if is_there { &healthy[..] } else { &[] };
-        for _ in 0..2 {
-            world.read(shows);
-            world.wait(Duration::from_secs(6));
-        }
-        if is_there {
-            assert_eq!((world.marks(), world.changes()), (vec![], vec!["-blue 10.0.0.1:80".to_owned()]));
-        } else {
-            let mark = world.mark_of("a").mark;
-            assert!(matches!(mark, Mark::Deregistered { .. }), "{mark:?}");
-        }
-    }
+    // The ledger does not tell whether and when AWS accepted the first removal. The new leader has removed it again.
+    assert_eq!(bound, BOUND);
 }
 
 #[test]
 fn what_a_pod_that_ends_was_taken_out_of_is_remembered_until_it_is_gone_or_the_load_balancer_has_stopped() {
     let ending = || pod("a", "u-a").at(1).terminating();
-    let knows = |world: &World| {
-        let (_, ledger) = world.stored(&object_name(&arn("blue"))).unwrap().open().unwrap();
-        ledger.out_since(&target(1, 80)).is_some()
-    };
+    let knows = |world: &World| world.claims("blue").contains_key(&target(1, 80));
     let passes = |world: &mut World, most: Duration| {
         for _ in 0..most.as_secs() / 5 {
             world.wait(Duration::from_secs(5));
@@ -161,9 +124,9 @@ fn what_a_pod_was_taken_out_of_counts_while_it_has_another_address_too() {
 /// The annotation that a leader writes for an eviction of a pod that the ledger shows as deregistered.
 fn mark_of_a_pod_that_is_out() -> Mark {
     let other = || pod("a", "u-a").at(1).labelled("other");
-    let mut world = standby(vec![web()], vec![other()], &[(1, Noted::Removed, "u-a")]);
+    let mut world = standby(vec![web()], vec![other()], &[(1, "u-a")]);
     world.wait(BOUND);
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     world.apply(asked("a", 1, world.wall()).labelled("other"));
     world.wait(Duration::from_secs(1));
@@ -180,8 +143,8 @@ fn a_removal_of_the_leader_before_is_waited_for_as_one_of_ones_own() {
 
 #[test]
 fn what_a_read_does_not_show_any_more_left_a_moment_ago_for_all_that_is_known() {
-    let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[(1, Noted::Registered, "u-a")]);
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    let mut world = standby(vec![web()], vec![pod("a", "u-a").at(1)], &[(1, "u-a")]);
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     world.annotate(web().with(PAUSED, "true"));
     world.wait(Duration::from_secs(60));
@@ -206,7 +169,7 @@ fn what_was_decided_and_not_written_is_void_when_another_one_leads() {
     let ruling = world.asks("a");
     assert!(matches!(ruling, Ruling::Wait { cause: Cause::EvictionRecorded, .. }), "{ruling:?}");
     world.open.clear();
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.answer_all();
     let check = world.check_of("a");
     assert_eq!(check.departing, []);

@@ -1,8 +1,11 @@
 //! Tests of a standby, and of a new leader that takes over the ledgers.
 
-use super::{evicting::no_budget, *};
+use super::{
+    evicting::{BOUND, no_budget},
+    *,
+};
 use crate::{
-    ledger::{Ledger, Noted, PodMark},
+    ledger::PodMark,
     model::account::Under,
     model::{
         IpFamily, LeavingFacts, Uid, WallTime,
@@ -10,19 +13,10 @@ use crate::{
     },
 };
 
-/// Creates a standby that has all lists. The current leader has written this ledger of `blue`.
-pub(super) fn standby(
-    services: Vec<ServiceBuilder>,
-    pods: Vec<PodBuilder>,
-    noted: &[(u8, Noted, &str)],
-) -> World {
+/// A replica that has seen all there is, while another one leads that has left this ledger of blue.
+pub(super) fn standby(services: Vec<ServiceBuilder>, pods: Vec<PodBuilder>, claims: &[(u8, &str)]) -> World {
     let mut world = World::standby(cluster_wide());
-    let mut ledger = Ledger::default();
-    for (last, noted, uid) in noted {
-        ledger.note(target(*last, 80), *noted, PodMark::of(&Uid::new(*uid)));
-    }
-    let packed = ledger.pack(&arn("blue"), IpFamily::V4);
-    world.ledgers.insert(object_name(&arn("blue")), (1, packed));
+    world.claimed("blue", claims);
     world.written(Change::Relisted(Scope::Cluster, vec![]));
     world.relist_services(services);
     world.relist_pods(pods);
@@ -38,7 +32,7 @@ impl World {
     }
 
     fn lead(&mut self) {
-        self.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        self.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     }
 
     /// Answers the open `DescribeTargetHealth` calls with these targets.
@@ -69,19 +63,18 @@ fn a_standby_looks_up_groups_and_neither_calls_nor_speaks() {
 fn a_registration_goes_only_when_the_ledger_says_so() {
     let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[]);
     world.lead();
-    let stored = world.stored(&object_name(&arn("blue"))).unwrap();
-    let (_, ledger) = stored.open().unwrap();
-    assert_eq!(ledger.get(&target(1, 80)), Some((Noted::Intended, PodMark::of(&Uid::new("1")))));
+    let claimed = world.claims("blue").get(&target(1, 80)).map(|claim| claim.pod);
+    assert_eq!(claimed, Some(PodMark::of(&Uid::new("1"))));
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
 }
 
 #[test]
 fn what_is_registered_already_needs_no_call_once_a_read_has_shown_it() {
-    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, "1")]);
     world.lead();
     assert_eq!(world.changes(), [""; 0]);
     world.read(&[(1, HealthState::Healthy)]);
-    world.wait(Duration::from_secs(6));
+    world.wait(Duration::from_secs(7));
     world.read(&[(1, HealthState::Healthy)]);
     assert_eq!(world.changes(), [""; 0]);
     world.wait(Duration::from_secs(60));
@@ -90,31 +83,40 @@ fn what_is_registered_already_needs_no_call_once_a_read_has_shown_it() {
 }
 
 #[test]
-fn what_was_only_intended_or_was_another_pods_is_registered_again() {
-    for noted in [(1, Noted::Intended, "1"), (1, Noted::Registered, "0"), (1, Noted::Removed, "1")] {
-        let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[noted]);
-        world.lead();
-        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "{noted:?}");
-    }
+fn what_was_only_intended_is_registered_once_a_read_that_counts_lacks_it() {
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, "1")]);
+    world.lead();
+    world.read(&[]);
+    assert_eq!(world.changes(), [""; 0], "the read may have shown the past");
+    world.wait(Duration::from_secs(7));
+    world.read(&[]);
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
+}
+
+#[test]
+fn what_was_another_pods_is_removed_before_it_is_registered() {
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, "0")]);
+    world.lead();
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "or its health would count for the new pod");
+    world.accepts_removals();
+    assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
 }
 
 #[test]
 fn a_target_whose_pod_the_standby_saw_go_is_removed_as_its_first_act() {
-    for noted in [Noted::Registered, Noted::Intended] {
-        let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, noted, "1")]);
-        world.delete(pod("a", "1").at(1));
-        assert_eq!(world.changes(), [""; 0]);
-        world.lead();
-        assert_eq!(
-            (world.changes(), world.causes()),
-            (vec!["-blue 10.0.0.1:80".into()], vec![Cause::PodDeleted])
-        );
-    }
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, "1")]);
+    world.delete(pod("a", "1").at(1));
+    assert_eq!(world.changes(), [""; 0]);
+    world.lead();
+    assert_eq!(
+        (world.changes(), world.causes()),
+        (vec!["-blue 10.0.0.1:80".into()], vec![Cause::PodDeleted])
+    );
 }
 
 #[test]
 fn it_is_also_when_another_pod_was_there_for_a_moment_since() {
-    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1)], &[(1, "1")]);
     world.delete(pod("a", "1").at(1));
     world.apply(pod("b", "2").at(1));
     world.delete(pod("b", "2").at(1));
@@ -127,7 +129,7 @@ fn it_is_also_when_another_pod_was_there_for_a_moment_since() {
 
 #[test]
 fn a_target_of_the_ledger_that_is_missing_in_an_early_read_may_be_there_all_the_same() {
-    let mut world = standby(vec![web()], vec![], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![web()], vec![], &[(1, "1")]);
     world.lead();
     world.read(&[]);
     world.wait(Duration::from_secs(5));
@@ -137,25 +139,31 @@ fn a_target_of_the_ledger_that_is_missing_in_an_early_read_may_be_there_all_the_
 
 #[test]
 fn a_stale_target_of_a_pod_that_is_still_there_is_removed_at_once() {
-    for there in [pod("a", "1").at(1).terminating(), pod("a", "2").at(1).labelled("api")] {
-        let mut world = standby(vec![web()], vec![there], &[(1, Noted::Registered, "1")]);
+    for (there, cause) in [
+        (pod("a", "1").at(1).terminating(), Cause::PodTerminating),
+        (pod("a", "2").at(1).labelled("api"), Cause::StaleTarget),
+    ] {
+        let mut world = standby(vec![web()], vec![there], &[(1, "1")]);
         world.lead();
-        assert_eq!(world.causes(), [Cause::StaleTarget]);
+        assert_eq!(world.causes(), [cause]);
     }
 }
 
 #[test]
 fn a_target_group_of_the_same_name_casts_doubt_only_in_the_same_account_and_region() {
     for (from, to, goes) in [
-        ("0123456789abcdef", "fedcba9876543210", false),
+        ("us-east-1", "us-east-1", false),
         ("123456789012", "210987654321", true),
         ("us-east-1", "eu-central-1", true),
     ] {
         let there = pod("a", "1").at(1).labelled("api");
-        let mut world = standby(vec![web()], vec![there], &[(1, Noted::Registered, "1")]);
-        let other = TargetGroupArn::parse(&arn("blue").as_str().replace(from, to)).unwrap();
-        let name = object_name(&other);
-        world.ledgers.insert(format!("{name}.other"), (1, Ledger::default().pack(&other, IpFamily::V4)));
+        let mut world = standby(vec![web()], vec![there], &[(1, "1")]);
+        let other = arn("blue").as_str().replace("0123456789abcdef", "fedcba9876543210").replace(from, to);
+        let other = TargetGroupArn::parse(&other).unwrap();
+        let claim = Claim { pod: PodMark::of(&Uid::new("9")), binding: None };
+        let claims = Content { claims: [(target(9, 80), claim)].into(), ..Content::default() };
+        let ledger = PackedLedger::of(&other, IpFamily::V4, &claims);
+        world.ledgers.insert(object_name(&other), (1, ledger));
         world.lead();
         let gone: &[&str] = if goes { &["-blue 10.0.0.1:80"] } else { &[] };
         assert_eq!(world.changes(), gone, "{to}");
@@ -164,7 +172,7 @@ fn a_target_group_of_the_same_name_casts_doubt_only_in_the_same_account_and_regi
 
 #[test]
 fn a_stale_target_at_an_address_that_nobody_here_has_is_removed_only_when_it_is_not_healthy() {
-    let mut world = standby(vec![web()], vec![], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![web()], vec![], &[(1, "1")]);
     world.lead();
     assert_eq!(world.changes(), [""; 0], "nothing is known of it yet");
     world.read(&[(1, HealthState::Healthy)]);
@@ -177,7 +185,7 @@ fn a_stale_target_at_an_address_that_nobody_here_has_is_removed_only_when_it_is_
 #[test]
 fn a_suspect_is_removed_where_the_group_is_headgates_alone_and_from_the_moment_it_is() {
     let exclusive = || web().with(OWNERSHIP, "exclusive");
-    let noted = [(1, Noted::Registered, "1")];
+    let noted = [(1, "1")];
     let mut world = standby(vec![exclusive()], vec![], &noted);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
@@ -195,7 +203,7 @@ fn a_suspect_is_removed_where_the_group_is_headgates_alone_and_from_the_moment_i
 fn a_suspect_stays_while_a_service_beside_may_turn_out_to_share_the_group() {
     let doubtful = service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown");
     let services = vec![web().with(OWNERSHIP, "exclusive"), doubtful];
-    let mut world = standby(services, vec![], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(services, vec![], &[(1, "1")]);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
     assert_eq!(world.changes(), [""; 0]);
@@ -203,8 +211,7 @@ fn a_suspect_stays_while_a_service_beside_may_turn_out_to_share_the_group() {
 
 #[test]
 fn the_pod_of_a_stale_target_that_has_ended_may_have_lost_its_address() {
-    let mut world =
-        standby(vec![web()], vec![pod("a", "1").at(1).finished()], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![web()], vec![pod("a", "1").at(1).finished()], &[(1, "1")]);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
     assert_eq!((world.changes(), world.said()), (vec![], vec![Reason::ForeignTarget]));
@@ -212,15 +219,15 @@ fn the_pod_of_a_stale_target_that_has_ended_may_have_lost_its_address() {
 
 #[test]
 fn a_stale_target_that_is_gone_is_only_remembered_for_a_while() {
-    let mut world = standby(vec![web()], vec![], &[(1, Noted::Intended, "1")]);
+    let mut world = standby(vec![web()], vec![], &[(1, "1")]);
     world.lead();
-    for _ in 0..20 {
+    for seconds in (0..140).step_by(5) {
         world.read(&[]);
         world.wait(Duration::from_secs(5));
+        assert!(seconds > 120 || world.claims("blue").len() == 1, "the load balancer may go on sending");
     }
     assert_eq!(world.changes(), [""; 0]);
-    let (_, ledger) = world.stored(&object_name(&arn("blue"))).unwrap().open().unwrap();
-    assert!(ledger.is_empty(), "{ledger:?}");
+    assert_eq!(world.claims("blue"), Claims::new());
 }
 
 #[test]
@@ -228,7 +235,7 @@ fn a_stale_target_at_another_port_does_not_stay_because_its_pod_only_has_to_beco
     for (port, stays) in [(80, true), (8080, false)] {
         let waits =
             service("web").port_to("http", 80, port).annotated("http=blue").with(REGISTER_WHEN, "ready");
-        let known = [(1, Noted::Registered, "1")];
+        let known = [(1, "1")];
         let mut world = standby(vec![waits], vec![pod("a", "1").at(1)], &known);
         world.lead();
         world.read(&[(1, HealthState::Unhealthy)]);
@@ -239,7 +246,7 @@ fn a_stale_target_at_another_port_does_not_stay_because_its_pod_only_has_to_beco
 #[test]
 fn a_living_pods_target_is_left_alone_while_a_service_beside_it_is_in_doubt() {
     let bad = web().annotated("http=");
-    let mut world = standby(vec![bad], vec![pod("a", "1").at(1)], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![bad], vec![pod("a", "1").at(1)], &[(1, "1")]);
     world.lead();
     world.read(&[(1, HealthState::Unhealthy)]);
     assert_eq!(world.changes(), [""; 0]);
@@ -260,7 +267,7 @@ fn api() -> ServiceBuilder {
 fn beside_a_doubt_that_comes_late() -> World {
     let paused = || web().with(PAUSED, "true");
     let stale = || vec![pod("a", "1").at(1).labelled("api")];
-    let mut world = standby(vec![paused()], stale(), &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![paused()], stale(), &[(1, "1")]);
     world.lead();
     world.annotate(api().annotated("http=unknown"));
     world.annotate(web());
@@ -290,7 +297,7 @@ fn first_is_under(world: &World) -> Under {
 fn a_stale_target_whose_removal_waits_is_spared_when_its_pod_only_has_to_become_ready_by_now() {
     let paused = web().with(PAUSED, "true").with(REGISTER_WHEN, "ready");
     let other = pod("a", "1").at(1).labelled("api");
-    let mut world = standby(vec![paused], vec![other], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![paused], vec![other], &[(1, "1")]);
     world.lead();
     assert_eq!(first_is_under(&world), Under::ToRemove);
     world.apply(pod("a", "1").at(1));
@@ -309,11 +316,7 @@ fn of_two_pods_that_show_its_address_the_one_that_got_it_last_may_turn_out_to_be
     ] {
         let paused = web().with(PAUSED, "true").with(REGISTER_WHEN, "ready");
         let other = pod(name, "2").at(1).labelled("api").created(created);
-        let mut world = standby(
-            vec![paused],
-            vec![pod("a", "1").at(1).created(20), other],
-            &[(1, Noted::Registered, "1")],
-        );
+        let mut world = standby(vec![paused], vec![pod("a", "1").at(1).created(20), other], &[(1, "1")]);
         world.lead();
         assert_eq!(first_is_under(&world), under, "beside {name} of {created}");
     }
@@ -322,7 +325,7 @@ fn of_two_pods_that_show_its_address_the_one_that_got_it_last_may_turn_out_to_be
 #[test]
 fn a_stale_target_whose_removal_waits_is_spared_when_a_pod_beside_something_doubtful_gets_its_address() {
     let services = vec![web().with(PAUSED, "true"), service("api").port("http", 80).annotated("http=")];
-    let mut world = standby(services, vec![pod("a", "1")], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(services, vec![pod("a", "1")], &[(1, "1")]);
     world.lead();
     world.read(&[(1, HealthState::Unhealthy)]);
     assert_eq!(first_is_under(&world), Under::ToRemove);
@@ -342,7 +345,7 @@ fn leaves_in_doubt() -> World {
         service("api").port("http", 80).annotated("http="),
     ];
     let leaving = pod("a", "1").at(1).leaving(LeavingFacts::asked(at, at));
-    let mut world = standby(services, vec![leaving, pod("b", "2").at(2)], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(services, vec![leaving, pod("b", "2").at(2)], &[(1, "1")]);
     world.lead();
     world.read(&[(1, HealthState::Healthy)]);
     assert_eq!(first_is_under(&world), Under::Doubted);
@@ -371,7 +374,7 @@ fn a_stale_target_of_a_pod_that_stays_is_left_alone_in_doubt_and_then_held_until
 #[test]
 fn the_removal_of_a_stale_target_that_was_sent_goes_on_whatever_becomes_doubtful() {
     let stale = pod("a", "1").at(1).labelled("api");
-    let mut world = standby(vec![web()], vec![stale], &[(1, Noted::Registered, "1")]);
+    let mut world = standby(vec![web()], vec![stale], &[(1, "1")]);
     world.lead();
     world.annotate(service("api").selector(&[("app", "api")]).port("http", 80).annotated("http=unknown"));
     world.refuse_changes(FailureClass::Unavailable);
@@ -384,7 +387,8 @@ fn a_ledger_that_makes_no_sense_is_said_and_stops_the_registrations_of_its_group
     let services = vec![web().annotated("http=blue,80=green")];
     let mut world = standby(services, vec![pod("a", "1").at(1)], &[]);
     let name = object_name(&arn("blue"));
-    let garbage = PackedLedger { registered: vec![1, 2, 3], ..world.ledgers[&name].1.clone() };
+    let mut garbage = world.ledgers[&name].1.clone();
+    garbage.content.claims = vec![1, 2, 3];
     world.ledgers.insert(name.clone(), (7, garbage.clone()));
     world.lead();
     assert_eq!(world.changes(), ["+green 10.0.0.1:80"]);
@@ -392,7 +396,7 @@ fn a_ledger_that_makes_no_sense_is_said_and_stops_the_registrations_of_its_group
     assert_eq!(world.ledgers[&name], (7, garbage), "it is not written over");
     let said = world.notices.iter().find(|notice| notice.reason == Reason::LedgerUnreadable).unwrap();
     assert!(said.note.contains(&name) && said.note.contains("3 bytes"), "{}", said.note);
-    let mended = Ledger::default().pack(&arn("blue"), IpFamily::V4);
+    let mended = PackedLedger::of(&arn("blue"), IpFamily::V4, &Content::default());
     world.ledgers.insert(name, (8, mended));
     world.wait(Duration::from_secs(5));
     assert!(world.changes().contains(&"+blue 10.0.0.1:80".to_owned()));
@@ -402,15 +406,12 @@ fn a_ledger_that_makes_no_sense_is_said_and_stops_the_registrations_of_its_group
 fn a_leader_that_leaves_writes_down_at_once_what_the_next_one_would_have_to_ask_again() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.changes();
-    let says = |world: &World| {
-        let packed = &world.ledgers[&object_name(&arn("blue"))].1;
-        (packed.intended.len(), packed.registered.len())
-    };
-    assert_eq!(says(&world), (14, 0), "written before the call, and not again so soon");
+    assert_eq!(world.claims("blue").len(), 1, "written before the call");
+    world.delete(pod("a", "1").at(1));
     world.apply(pod("b", "2").at(2));
     world.step(Input::Leadership(Leadership::Leaving));
     world.answer_all();
-    assert_eq!(says(&world), (0, 28), "also what was still under way");
+    assert_eq!(world.claims("blue").len(), 2, "also what is still under way");
 }
 
 #[test]
@@ -436,7 +437,7 @@ fn the_next_leader_says_again_what_is_wrong_with_an_annotation() {
     world.step(Input::Leadership(Leadership::Standby));
     world.annotate(service("web").port("http", 80).annotated("http="));
     assert_eq!(world.said().len(), 1, "a standby says nothing");
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.said(), [Reason::InvalidBinding; 2]);
 }
 
@@ -444,10 +445,7 @@ fn the_next_leader_says_again_what_is_wrong_with_an_annotation() {
 fn a_ledger_that_a_leader_before_wrote_late_is_taken_over_when_the_ledgers_are_looked_at_once_more() {
     let mut world = standby(vec![web()], vec![], &[]);
     world.lead();
-    let mut ledger = Ledger::default();
-    ledger.note(target(7, 80), Noted::Registered, PodMark::of(&Uid::new("7")));
-    let packed = ledger.pack(&arn("green"), IpFamily::V4);
-    world.ledgers.insert(object_name(&arn("green")), (1, packed));
+    world.claimed("green", &[(7, "7")]);
     let late = cluster_wide().late;
     world.answer_all();
     world.wait(late.checked_sub(Duration::from_secs(1)).unwrap());
@@ -469,7 +467,7 @@ fn blue_is_gone(world: &mut World) {
 fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_stay() {
     let seconds = Duration::from_secs;
     for given_up in [false, true] {
-        let noted = [(1, Noted::Registered, "1"), (2, Noted::Registered, "2")];
+        let noted = [(1, "1"), (2, "2")];
         let mut world = standby(vec![], vec![], &noted);
         world.lead();
         world.wait(cluster_wide().late + seconds(1));
@@ -478,9 +476,10 @@ fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_
         world.ledgers.clear();
         world.new_ledgers_wait = true;
         world.read(&[(1, HealthState::Unhealthy), (2, HealthState::Healthy)]);
-        world.answer_all();
-        for _ in 0..3 {
+        world.accepts_removals();
+        for _ in 0..BOUND.as_secs() / 5 + 4 {
             world.wait(seconds(5));
+            world.read(&[(2, HealthState::Healthy)]);
         }
         let writes = world.asked(|asks| if let Asks::Ledger(write) = asks { Some(write) } else { None });
         let [Sent { id, what: write }] = &writes[..] else { panic!("{writes:?}") };
@@ -493,10 +492,17 @@ fn the_ledger_of_a_target_group_that_is_found_gone_while_it_is_written_does_not_
             world.wait(seconds(6));
             assert_eq!(world.loads, 2, "it was looked for");
             assert!(world.keeps(write.clone()).is_ok(), "and lands only then");
+            let again = world.asked(|asks| if let Asks::Ledger(write) = asks { Some(write) } else { None });
+            for Sent { id, what } in again {
+                let result = world.keeps(what);
+                assert!(result.is_err(), "it was written again, and there is one by now");
+                world.step(Input::Answered { id, result });
+            }
         }
+        world.new_ledgers_wait = false;
         assert_eq!(world.ledgers.len(), 1);
-        for wait in [cluster_wide().late, seconds(5), seconds(5), seconds(5)] {
-            world.wait(wait);
+        for _ in 0..2 * BOUND.as_secs() / 5 {
+            world.wait(seconds(5));
             blue_is_gone(&mut world);
         }
         assert!(world.ledgers.is_empty() && world.engine.groups.is_empty(), "given up: {given_up}");

@@ -6,9 +6,8 @@ use super::{
     *,
 };
 use crate::{
-    ledger::{Ledger, Noted, PodMark},
     model::{
-        IpFamily, LeavingFacts, Uid,
+        LeavingFacts,
         eviction::Ruling,
         gate::Shown,
         leaving::Mark,
@@ -100,12 +99,12 @@ fn a_pod_that_was_unbound_a_moment_ago_waits_for_the_bound_and_later_for_nothing
 #[test]
 fn a_pod_that_is_bound_to_nothing_waits_at_the_leader_for_what_the_ledger_tells_of_it() {
     let unbound = || pod("a", "u-a").at(1).labelled("other");
-    let mut world = standby(vec![web()], vec![unbound()], &[(1, Noted::Registered, "u-a")]);
+    let mut world = standby(vec![web()], vec![unbound()], &[(1, "u-a")]);
     world.wait(Duration::from_secs(600));
     let waits =
         |world: &World| matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, .. });
     assert!(waits(&world), "a standby leaves it to the leader");
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
     assert!(waits(&world), "AWS has not taken it");
     world.answer_all();
@@ -129,10 +128,7 @@ fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_rea
         let [load] = world.loads_of_all()[..] else { panic!("{:?}", world.views) };
         assert!(!world.engine.is_synced());
         assert_eq!(world.asks("a"), Ruling::Pass(Cause::BindingsUnknown));
-        let mut ledger = Ledger::default();
-        ledger.note(target(1, 80), Noted::Registered, PodMark::of(&Uid::new("u-a")));
-        let packed = ledger.pack(&arn("blue"), IpFamily::V4);
-        world.ledgers.insert(object_name(&arn("blue")), (1, packed));
+        world.claimed("blue", &[(1, "u-a")]);
         let result =
             if fails { Err(failure(FailureClass::Denied)) } else { world.keeps(LedgerRequest::LoadAll) };
         world.step(Input::Answered { id: load, result });
@@ -144,7 +140,7 @@ fn who_stands_by_learns_once_from_the_ledgers_who_was_a_target_before_and_is_rea
     assert!(is_left(&learnt));
     learnt.wait(Duration::from_secs(600));
     assert!(learnt.loads_of_all().is_empty(), "once is enough");
-    learnt.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    learnt.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     learnt.step(Input::Leadership(Leadership::Standby));
     assert!(is_left(&learnt), "it is not forgotten while the ledgers are loaded to lead");
 
@@ -172,36 +168,40 @@ fn a_standby_leaves_a_pod_that_was_a_target_to_the_leader_however_long_that_is_a
             matches!(world.asks("a"), Ruling::Wait { cause: Cause::EvictionRecorded, mark: Some(_), .. })
         };
         assert_eq!(is_left(&world), waits, "{:?}: its removal may be held", world.asks("a"));
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world.answer_all();
         assert_eq!(world.asks("a"), Ruling::Pass(Cause::NotATarget), "a leader knows");
     }
 }
 
 #[test]
-fn what_stays_for_another_pod_at_an_address_that_a_pod_has_lost_is_not_waited_for() {
+fn what_the_leader_before_had_at_an_address_that_a_pod_has_lost_is_removed_at_once_and_waited_for() {
     let starting = || pod("b", "u-b").at(9);
     // The starting pod may need the target at 10.0.0.9. Without the starting pod, the address may belong to another
     // cluster.
     for others in [vec![starting()], vec![]] {
         let mut pods = vec![pod("a", "u-a").at(1).ready()];
         pods.extend(others);
-        let noted = [(1, Noted::Registered, "u-a"), (9, Noted::Registered, "u-a")];
+        let noted = [(1, "u-a"), (9, "u-a")];
         let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
-        let healthy = [(1, HealthState::Healthy), (9, HealthState::Healthy)];
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+        assert_eq!(
+            (world.changes(), world.causes()),
+            (vec!["-blue 10.0.0.9:80".to_owned()], vec![Cause::IpChanged])
+        );
         for _ in 0..3 {
-            world.read(&healthy);
+            world.read(&[(1, HealthState::Healthy), (9, HealthState::Healthy)]);
             world.wait(Duration::from_secs(6));
         }
-        assert_eq!(world.changes(), [""; 0], "{healthy:?}: it is not known whose it is");
         world.apply(asked("a", 1, world.wall()).ready());
         let check = world.check_of("a");
         world.checked(&check, Ok(no_budget()));
-        assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);
+        assert_eq!(world.changes(), ["-blue 10.0.0.9:80", "-blue 10.0.0.1:80"]);
         world.open.retain(|(_, call)| !matches!(call, Call::ReadHealth { .. }));
         let (id, _) = world.open.pop().unwrap();
         world.step(Input::Answered { id, result: Ok(Answer::Done) });
+        assert_eq!(world.marks(), [], "AWS must have taken both");
+        world.accepts_removals();
         let mark = world.mark_of("a");
         assert!(matches!(mark.mark, Mark::Deregistered { bound: BOUND, .. }), "{mark:?}");
         world.written_mark(&mark, Ok(()));
@@ -312,9 +312,11 @@ fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let
     let behind = |view: &PodBuilder, is_shared: bool| {
         let another = is_shared.then(|| pod("b", "u-b").at(9));
         let pods = another.into_iter().chain([view.clone()]).collect();
-        let noted = [(9, Noted::Registered, "u-a")];
+        let noted = [(9, "u-a")];
         let mut world = standby(vec![web().with(REGISTER_WHEN, "ready")], pods, &noted);
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
+        // If the pod shows another address, its target is removed at once.
+        world.accepts_removals();
         for _ in 0..3 {
             world.read(&[(9, HealthState::Healthy)]);
             world.wait(Duration::from_secs(6));
@@ -326,21 +328,24 @@ fn a_pod_that_the_leader_before_had_at_another_address_is_asked_to_leave_and_let
         );
         world
     };
-    for view in [pod("a", "u-a"), pod("a", "u-a").at(5).labelled("other")] {
+    for (view, is_removed) in [(pod("a", "u-a"), false), (pod("a", "u-a").at(5).labelled("other"), true)] {
         for is_shared in [false, true] {
             let mut world = behind(&view, is_shared);
             let at = world.wall();
             world.apply(view.clone().leaving(LeavingFacts::asked(at, at)));
             world.wait(Duration::from_secs(1));
+            for check in world.checks() {
+                world.checked(&check, Ok(no_budget()));
+            }
             let mark = world.mark_of("a").mark;
-            assert!(
-                matches!(mark, Mark::MayGo { reason: Cause::NotATarget, .. }),
-                "it has lost it: {mark:?}"
-            );
+            let has_lost = matches!(mark, Mark::MayGo { reason: Cause::NotATarget, .. });
+            let waits = matches!(mark, Mark::Deregistered { .. });
+            assert!(if is_removed { waits } else { has_lost }, "it has lost it: {mark:?}");
         }
         let mut world = behind(&view, false);
         world.apply(asked("a", 9, world.wall()).ready());
-        assert_eq!(world.changes(), ["+blue 10.0.0.9:80"], "it has got it");
+        let added: &[&str] = if is_removed { &["+blue 10.0.0.9:80"] } else { &[] };
+        assert_eq!(world.changes(), added, "it has got it");
         let check = world.check_of("a");
         world.checked(&check, Ok(no_budget()));
         assert_eq!(world.changes().last().unwrap(), "-blue 10.0.0.9:80");

@@ -22,12 +22,12 @@ mod missing_bindings;
 mod owning;
 mod passed_over;
 mod policies;
-mod putting_back;
 mod recording;
 mod replacing;
 mod sending;
 mod showing;
 mod signals;
+mod taking_out;
 mod unproven;
 mod unreadable;
 mod waking;
@@ -40,11 +40,13 @@ use super::*;
 use crate::model::view::Picture;
 use crate::{
     engine::Leadership,
-    ledger::{LedgerRequest, LedgerVersion, PackedLedger, StoredLedger, object_name},
+    ledger::{LedgerRequest, LedgerVersion, PackedLedger, PodMark, StoredLedger, object_name},
     model::{
-        BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, LeastHealthy, Notice,
-        ObjectKey, PodFacts, Reason, RequestId, Scope, ServiceFacts, Target, TargetGroupArn,
-        TargetGroupFacts, TargetType, eviction,
+        BindingFacts, Call, CallItem, Failure, FailureClass, GroupRef, HealthState, IpFamily, LeastHealthy,
+        Notice, ObjectKey, PodFacts, Reason, RequestId, Scope, ServiceFacts, Target, TargetGroupArn,
+        TargetGroupFacts, TargetType, Uid,
+        claims::{Claim, Claims, Content},
+        eviction,
         grant::{GrantFacts, GroupPattern},
         notice::About,
         policy::{REGISTER_WHEN, WHEN_NOT_READY},
@@ -127,7 +129,7 @@ impl World {
     /// A leader without ledgers and without lists.
     fn fresh(settings: Settings) -> Self {
         let mut world = Self::standby(settings);
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world
     }
 
@@ -164,13 +166,23 @@ impl World {
         }
     }
 
-    /// A synced leader with these Services and pods. All requests are answered.
+    /// Synced, with these Services and pods, and everything answered. The pods start when reads have shown that the
+    /// groups are empty.
     fn new(services: Vec<ServiceBuilder>, pods: Vec<PodBuilder>) -> Self {
         let mut world = Self::unsynced();
         world.relist_services(services);
+        world.relist_pods(vec![]);
+        world.finds_empty_groups();
         world.relist_pods(pods);
         world.answer_all();
         world
+    }
+
+    /// A read shows that the groups are empty, and is too long ago to have shown an earlier time.
+    fn finds_empty_groups(&mut self) {
+        self.answer_all();
+        self.wait(Duration::from_secs(7));
+        self.answer_all();
     }
 
     fn step(&mut self, input: Input) {
@@ -248,6 +260,22 @@ impl World {
         asked
     }
 
+    /// An earlier leader has left this ledger: the last part of the address of each target at port 80, and the UID of its
+    /// pod.
+    fn claimed(&mut self, group: &str, claims: &[(u8, &str)]) {
+        let claim = |uid: &str| Claim { pod: PodMark::of(&Uid::new(uid)), binding: None };
+        let claims = claims.iter().map(|(last, uid)| (target(*last, 80), claim(uid))).collect();
+        let packed = PackedLedger::of(&arn(group), IpFamily::V4, &Content { claims, ..Content::default() });
+        self.ledgers.insert(object_name(&arn(group)), (1, packed));
+    }
+
+    /// The claims in the ledger of a group.
+    fn claims(&self, group: &str) -> Claims {
+        self.stored(&object_name(&arn(group)))
+            .map(|stored| stored.open().unwrap().1.claims)
+            .unwrap_or_default()
+    }
+
     fn stored(&self, name: &str) -> Option<StoredLedger> {
         let (version, packed) = self.ledgers.get(name)?;
         let version = LedgerVersion::new(version.to_string());
@@ -323,7 +351,18 @@ impl World {
         }
     }
 
-    /// Answers every open call except registrations and deregistrations.
+    /// AWS accepts the open deregistrations.
+    fn accepts_removals(&mut self) {
+        let (removals, rest) = std::mem::take(&mut self.open)
+            .into_iter()
+            .partition(|(_, call)| matches!(call, Call::Deregister { .. }));
+        self.open = rest;
+        for (id, _) in removals {
+            self.step(Input::Answered { id, result: Ok(Answer::Done) });
+        }
+    }
+
+    /// The same for everything except changes, which remain open.
     fn answer_but_changes(&mut self) {
         let (changes, rest) = std::mem::take(&mut self.open)
             .into_iter()

@@ -120,6 +120,8 @@ fn a_late_deleted_of_an_older_life_of_the_name_changes_nothing() {
 fn the_pod_that_got_an_ip_last_owns_it() {
     let mut world = World::new(vec![web()], vec![pod("a", "1").at(1)]);
     world.apply(pod("b", "2").at(1));
+    assert_eq!(world.changes(), ["-blue 10.0.0.1:80"], "the health of a's target must not count for b");
+    world.accepts_removals();
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "registered again for b");
     world.answer_all();
     world.apply(pod("a", "1").at(1).terminating());
@@ -183,6 +185,7 @@ fn pods_of_the_host_network_wait_for_each_other_and_both_are_told() {
     assert_eq!(world.changes(), [""; 0]);
     assert_eq!(world.said(), [Reason::AddressContested; 2]);
     world.apply(first().terminating());
+    world.accepts_removals();
     assert_eq!(world.changes(), ["+blue 10.0.0.1:80"], "b takes over");
 }
 

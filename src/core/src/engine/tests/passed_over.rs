@@ -9,7 +9,6 @@ use super::{
     leading::standby,
     *,
 };
-use crate::ledger::Noted;
 use crate::model::{
     Cordon, Hold, LeastHealthy, LeavingFacts, NodeFacts, Readiness, Signals, WallTime,
     eviction::{Checked, Ruling},
@@ -410,18 +409,17 @@ fn one_that_the_leader_before_has_registered_is_not_kept_out_where_it_would_not_
     let mut starting = daemon(1).build();
     starting.readiness = Readiness::default();
     let at_first = PodFacts { ips: vec![], ..starting.clone() };
-    for (noted, is_kept_out) in [(Noted::Registered, false), (Noted::Intended, false), (Noted::Removed, true)]
-    {
-        let mut world = standby(services.clone(), vec![], &[(1, noted, "u-p1")]);
+    for (claims, is_kept_out) in [(&[(1, "u-p1")][..], false), (&[], true)] {
+        let mut world = standby(services.clone(), vec![], claims);
         world.pod(Change::Applied(at_first.clone()));
         let nodes = vec![cordoned(1), node(2)];
         world.step(Input::Node { change: Change::Relisted(Scope::Cluster, nodes), seen: world.now });
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         world.answer_all();
         world.pod(Change::Applied(starting.clone()));
         let key = ObjectKey::new(NAMESPACE, "p1");
         let is_out = world.engine.apart().get(&key).is_some_and(|apart| apart.node_goes);
-        assert_eq!(is_out, is_kept_out, "{noted:?}");
+        assert_eq!(is_out, is_kept_out, "{claims:?}");
     }
 }
 

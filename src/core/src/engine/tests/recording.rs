@@ -101,9 +101,9 @@ fn a_standby_says_what_it_sees_and_the_lead_is_said_when_it_changes() {
     world.apply(pod("a", "u-a").at(1).gated(Shown::Open(None)));
     let seen = ["blue a 10.0.0.1:80 Wanted(PodHasIp)", "a Gate(Open)"];
     assert_eq!(world.happened(), seen);
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.happened(), ["Leads(true)"]);
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.happened(), [""; 0]);
     world.step(Input::Leadership(Leadership::Standby));
     assert_eq!(world.happened(), ["Leads(false)"]);
@@ -118,7 +118,7 @@ fn what_the_first_read_of_a_leader_shows_may_have_been_so_for_long() {
     next.relist_written(vec![]);
     next.relist_services(vec![web()]);
     next.relist_pods(vec![pod("a", "u-a").at(1)]);
-    next.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    next.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     next.answers(&[(1, HealthState::Healthy)]);
     let said = next.happened();
     assert!(!said.iter().any(|said| said.contains("Shown")), "{said:?}");

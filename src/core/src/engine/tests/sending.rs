@@ -90,6 +90,8 @@ fn what_aws_refuses_is_said_on_the_service_with_pod_group_and_code_until_it_has_
         }
         assert_eq!(world.said(), [reason]);
         assert!(world.notices[0].note.contains(said), "{}", world.notices[0].note);
+        world.wait(Duration::from_secs(60));
+        assert_eq!(world.changes(), ["+blue 10.0.0.1:80"]);
         world.answer_all();
         world.apply(pod("a", "1").at(1).terminating());
         assert_eq!(world.changes(), ["-blue 10.0.0.1:80"]);

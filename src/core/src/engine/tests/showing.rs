@@ -187,7 +187,7 @@ fn targets_that_somebody_else_removes_again_and_again_are_shown_and_registered_e
     world.notices.clear();
     let sent = world.registrations_for(1200, &[]);
     let pauses: Vec<u64> = sent.windows(2).map(|pair| pair[1] - pair[0]).collect();
-    assert_eq!(pauses, [66, 126, 246, 306, 306], "each time until a read that counts, and the wait");
+    assert_eq!(pauses, [72, 132, 252, 312, 312], "each time until a read that counts, and the wait");
     let [(Reason::UnknownWriter, said)] = &world.said_of("web")[..] else {
         panic!("{:?}", world.said_of("web"))
     };

@@ -258,8 +258,10 @@ fn what_went_with_a_dying_node_counts_for_the_budgets_of_the_others() {
 
 #[test]
 fn the_last_healthy_target_stays_until_its_eviction_is_asked_for() {
-    let mut world = world(vec![on_a("plain", 2), pod("sick", "u-sick").at(3).on("b")], &[2]);
+    let mut world = world(vec![on_a("plain", 2)], &[2]);
     let seen = [(2, HEALTHY), (3, HealthState::Unhealthy)];
+    world.apply(pod("sick", "u-sick").at(3).on("b"));
+    world.reads(&seen);
     world.taint("a", Some(DISRUPTED[0]));
     let at = world.wall();
     assert_eq!(world.marks_and_shows(&on_a("plain", 2)), Mark::Asked(Asked::early(at)));
@@ -359,7 +361,7 @@ fn a_new_leader_goes_on_from_what_is_written_and_knows_the_marked_nodes() {
     assert_eq!(world.marks(), [], "the leader asks");
     let at = world.wall();
     world.apply(on_a("plain", 2).leaving(early(at)));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     let mut asked = Vec::new();
     for _ in 0..2 {
         world.healthy(&[2, 3]);

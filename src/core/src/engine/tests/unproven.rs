@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::{
-    ledger::{Ledger, Noted, PodMark},
-    model::{Health, IpFamily, Uid, gate::Shown, health::NOT_IN_USE},
+    model::{Health, gate::Shown, health::NOT_IN_USE},
     testing::ip,
 };
 
@@ -106,10 +105,8 @@ fn the_next_leader_counts_from_its_own_beginning_and_believes_an_open_gate() {
         world.relist_services(vec![web()]);
         world.relist_pods(vec![there]);
         world.answer_all();
-        let mut ledger = Ledger::default();
-        ledger.note(target(1, 80), Noted::Registered, PodMark::of(&Uid::new("1")));
-        world.ledgers.insert(object_name(&arn("blue")), (1, ledger.pack(&arn("blue"), IpFamily::V4)));
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.claimed("blue", &[(1, "1")]);
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         pass(&mut world, 290, FAILS);
         assert_eq!(told(&world).len(), 0);
         pass(&mut world, 41, FAILS);

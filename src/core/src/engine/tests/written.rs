@@ -254,7 +254,7 @@ fn after_a_restart_a_deleted_binding_waits_for_whatever_may_be_its_own() {
     let mut world = bound(of_pods("blue", "web", 8080));
     world.answer_all();
     world.engine = Engine::new(cluster_wide());
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.relist_services(vec![]);
     world.relist_pods(vec![pod("a", "u-1").at(1)]);
     world.relist_written(vec![ending(of_pods("blue", "web", 8080))]);
@@ -288,7 +288,7 @@ fn a_new_leader_lets_no_deleted_binding_go_because_no_target_group_was_found_bef
     world.relist_written(vec![of_pods("nowhere", "web", 8080)]);
     world.answer_look_ups();
     world.written(Change::Applied(ending(of_pods("nowhere", "web", 8080))));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert!(!released(&world), "it may exist by now");
     world.answer_look_ups();
     assert!(released(&world));
@@ -306,7 +306,7 @@ fn a_new_leader_lets_no_deleted_binding_go_before_the_target_that_it_saw_it_have
     world.answer_look_ups();
     world.written(Change::Applied(ending(of_pods("green", "web", 8080))));
     world.answer_look_ups();
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"], "the ledger says that it was another pod's");
     assert!(!released(&world));
     world.answer_all();
@@ -333,7 +333,7 @@ fn nor_when_another_binding_has_had_that_target_for_a_moment_since() {
         world.delete(pod("b", had).at(1));
         world.apply(pod("c", "u-3").at(1).labelled("api"));
         world.apply(pod("c", "u-3").at(1).labelled("api").terminating());
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         assert_eq!(world.changes(), ["-blue 10.0.0.1:8080"], "{had}");
         assert!(!released(&world), "{had}");
         world.answer_all();
@@ -347,7 +347,7 @@ fn after_a_restart_a_deleted_binding_does_not_wait_for_what_something_else_may_t
     let mut world = bound(of_pods("blue", "web", 80));
     world.answer_all();
     world.engine = Engine::new(cluster_wide());
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     world.relist_services(vec![waits]);
     world.relist_pods(vec![pod("a", "u-1").at(1)]);
     world.relist_written(vec![ending(of_pods("blue", "web", 80))]);
@@ -368,7 +368,7 @@ fn nor_does_a_new_leader_for_the_target_that_it_saw_it_have() {
     world.relist_written(vec![of_pods("blue", "web", 80)]);
     world.answer_look_ups();
     world.written(Change::Applied(ending(of_pods("blue", "web", 80))));
-    world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+    world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
     assert_eq!(world.changes(), [""; 0], "the pod only has to become ready");
     assert!(released(&world));
 }

@@ -182,7 +182,7 @@ fn it_waits_for_a_minute_from_the_first_request_at_most_and_says_whether_the_zon
         assert!(waits_for_zone(&world.marked(), "a1"));
         // A new leader measures the timeout from the annotations.
         world.step(Input::Leadership(Leadership::Standby));
-        world.step(Input::Leadership(Leadership::Leading { term: 1 }));
+        world.step(Input::Leadership(Leadership::Leading { term: 1, is_settled: true }));
         for _ in 0..29 {
             world.reads(&[(1, HEALTHY), (3, HEALTHY)]);
             let let_go = world.marked().iter().any(|(_, mark)| matches!(mark, Mark::MayGo { .. }));

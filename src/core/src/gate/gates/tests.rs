@@ -229,7 +229,7 @@ fn a_gate_is_closed_for_a_target_that_is_put_back_once() {
     assert!(drive.0.close(&open(), true, at(1)), "that has not been written yet");
     let write = drive.write().unwrap();
     assert_eq!((write.condition.open, write.condition.reason), (false, Cause::RegisteredAgain));
-    assert!(write.condition.message.starts_with("closed again: the target was taken out by Headgate"));
+    assert!(write.condition.message.starts_with("closed again: Headgate deregisters the target; "));
     assert!(drive.0.close(&open(), true, at(1)), "nor has Kubernetes answered");
     drive.succeeds(drive.1, at(2));
     assert!(!drive.0.close(&open(), true, at(2)), "the watch need not show it");

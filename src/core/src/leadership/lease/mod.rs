@@ -180,8 +180,8 @@ pub struct Lease {
     /// Whether a watch reported the Lease while a request was in flight.
     look_again: bool,
     term: Option<LeaseTerm>,
-    terms: u64,
-    /// The replicas that have provably terminated, the most recent one last.
+    terms: Terms,
+    /// The replicas that have provably terminated, the latest one last.
     dead: Vec<Box<str>>,
     rests: Rests,
     stay: Stay,
@@ -195,8 +195,22 @@ const DEAD: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stay {
     Here,
-    Leaving,
+    /// `is_settled`: see [`Record::is_settled`].
+    Leaving {
+        is_settled: bool,
+    },
     Left,
+}
+
+/// The terms of this replica.
+#[derive(Clone, Copy, Debug, Default)]
+struct Terms {
+    count: u64,
+    /// Whether no call of the holder before can take effect late.
+    is_settled: bool,
+    /// The Lease must have changed its holder at least this often. Larger than what was read only after somebody has
+    /// deleted the Lease.
+    least: u32,
 }
 
 impl Lease {
@@ -212,7 +226,7 @@ impl Lease {
             conflicts: 0,
             look_again: false,
             term: None,
-            terms: 0,
+            terms: Terms::default(),
             dead: Vec::new(),
             rests: Rests::default(),
             stay: Stay::Here,
@@ -277,20 +291,25 @@ impl Lease {
                     holder: None,
                     duration,
                     transitions: record.transitions,
+                    is_settled: self.stay == Stay::Leaving { is_settled: true },
                     acquired_now: false,
                     rests: self.rests.written(now),
                 });
             }
-            if self.stay == Stay::Leaving {
+            if matches!(self.stay, Stay::Leaving { .. }) {
                 self.stay = Stay::Left;
                 return None;
             }
             self.rests.gave_back();
         }
+        if !mine {
+            self.terms.is_settled = seen.there && record.holder.is_none() && record.is_settled;
+        }
         let claim = Claim {
             holder: Some(self.me.clone()),
             duration: self.timing.duration,
-            transitions: record.transitions.saturating_add(u32::from(!mine)),
+            transitions: record.transitions.saturating_add(u32::from(!mine)).max(self.terms.least),
+            is_settled: false,
             acquired_now: !mine,
             rests: self.rests.written(now),
         };
@@ -303,7 +322,7 @@ impl Lease {
 
     /// Whether this replica must release the Lease if it is the holder.
     fn gives_back(&self) -> bool {
-        self.stay == Stay::Leaving || self.rests.gives_back()
+        matches!(self.stay, Stay::Leaving { .. }) || self.rests.gives_back()
     }
 
     /// Whether this replica may take the Lease without waiting. The deletion of the Lease is not enough: another
@@ -412,15 +431,28 @@ impl Lease {
         }
     }
 
-    /// Releases the Lease because this replica stops. The release is complete when [`has_left`](Self::has_left) returns
-    /// true.
-    pub fn leave(&mut self, now: Moment) {
+    /// Releases the Lease: this replica no longer leads. The release is complete when [`has_left`](Self::has_left)
+    /// returns true. `is_settled`: none of this replica's calls can take effect late.
+    pub fn leave(&mut self, is_settled: bool, now: Moment) {
+        // A term that has run out may have had a successor.
+        let is_settled = is_settled && self.term(now).is_some();
         self.term = None;
-        self.stay = Stay::Leaving;
+        self.stay = Stay::Leaving { is_settled };
         self.next = now;
     }
 
-    /// Records the current state of the Lease.
+    /// A leader of this term has written a ledger, although this replica leads with an earlier term. Ends the term. If
+    /// this replica holds the Lease, a term with a larger number begins. Otherwise another replica leads.
+    pub fn outdated(&mut self, by: u64, now: Moment) {
+        let least = u32::try_from(by).unwrap_or(u32::MAX).saturating_add(1);
+        if least > self.terms.least {
+            self.terms.least = least;
+            self.term = None;
+            (self.fresh, self.next) = (false, now);
+        }
+    }
+
+    /// Takes in the present content.
     fn look(&mut self, stored: Option<Stored>, now: Moment) {
         self.fresh = true;
         self.rests.look(stored.as_ref().map_or(&[][..], |stored| &stored.rests[..]), now);
@@ -437,8 +469,14 @@ impl Lease {
             }
             (None, Some(_)) => {}
             (None, seen @ None) => {
-                let record =
-                    Record { holder: None, duration: None, transitions: 0, acquired: None, renewed: None };
+                let record = Record {
+                    holder: None,
+                    duration: None,
+                    transitions: 0,
+                    is_settled: false,
+                    acquired: None,
+                    renewed: None,
+                };
                 let stored = Stored { version: Box::default(), record, rests: Vec::new() };
                 *seen = Some(Seen { stored, since: now, there: false, never: true });
             }
@@ -466,8 +504,12 @@ impl Lease {
         match &mut self.term {
             Some(term) => term.until = until,
             None if now < until => {
-                self.terms += 1;
-                self.term = Some(LeaseTerm { number: self.terms, until });
+                self.terms.count += 1;
+                let transitions = self.seen.as_ref().map_or(0, |seen| seen.stored.record.transitions);
+                let Terms { count: number, is_settled, .. } = self.terms;
+                self.term = Some(LeaseTerm { number, transitions, is_settled, until });
+                // A term after this one follows calls of this replica itself.
+                self.terms.is_settled = false;
             }
             None => {}
         }

@@ -17,6 +17,7 @@ pub fn lease(me: &str) -> Lease {
 /// A Lease that `holder` has written. Each value of `renewed` makes another state.
 fn held(holder: &str, renewed: u32) -> Stored {
     let record = Record {
+        is_settled: false,
         holder: (!holder.is_empty()).then(|| holder.into()),
         duration: Some(15 * SECOND),
         transitions: 3,
@@ -33,6 +34,7 @@ pub fn written(request: &Request, renewed: u32) -> Stored {
     };
     let mut stored = held(claim.holder.as_deref().unwrap_or_default(), renewed);
     stored.record.transitions = claim.transitions;
+    stored.record.is_settled = claim.is_settled;
     stored.record.duration = Some(claim.duration);
     stored.rests.clone_from(&claim.rests);
     stored
@@ -62,10 +64,15 @@ fn poll(lease: &mut Lease, sees: Option<Stored>, when: Moment) {
     lease.answered(Ok(sees), when);
 }
 
+/// The number and the end of the term, if there is one.
+fn leads(lease: &Lease, now: Moment) -> Option<(u64, Moment)> {
+    lease.term(now).map(|term| (term.number, term.until))
+}
+
 #[test]
 fn where_there_is_no_lease_it_is_made_and_held() {
     let lease = leader();
-    assert_eq!(lease.term(at(0.1)), Some(LeaseTerm { number: 1, until: at(10.0) }));
+    assert_eq!(leads(&lease, at(0.1)), Some((1, at(10.0))));
     assert_eq!(lease.due(), Some(at(2.0)));
 }
 
@@ -75,8 +82,8 @@ fn a_term_counts_from_the_sending_of_the_last_renewal_that_succeeded() {
     let request = lease.request(at(2.0)).unwrap();
     assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v1"), "{request:?}");
     lease.answered(Ok(Some(written(&request, 2))), at(3.5));
-    assert_eq!(lease.term(at(3.5)), Some(LeaseTerm { number: 1, until: at(12.0) }));
-    assert_eq!(lease.term(at(12.0)), None);
+    assert_eq!(leads(&lease, at(3.5)), Some((1, at(12.0))));
+    assert_eq!(leads(&lease, at(12.0)), None);
 }
 
 #[test]
@@ -94,7 +101,7 @@ fn a_lease_that_changes_is_respected_whatever_its_times_say() {
         let when = at(f64::from(renewed) * 2.0);
         poll(&mut lease, Some(held("b", 100 - renewed)), when);
     }
-    assert_eq!(lease.term(at(40.0)), None);
+    assert_eq!(leads(&lease, at(40.0)), None);
 }
 
 #[test]
@@ -108,7 +115,7 @@ fn a_lease_that_does_not_change_is_taken_to_the_moment() {
     let Request::Replace { version, claim } = &request else { panic!("{request:?}") };
     assert_eq!((&**version, claim.transitions, claim.acquired_now), ("v1", 4, true));
     lease.answered(Ok(Some(written(&request, 2))), at(15.0));
-    assert_eq!(lease.term(at(15.0)), Some(LeaseTerm { number: 1, until: at(25.0) }));
+    assert_eq!(leads(&lease, at(15.0)), Some((1, at(25.0))));
 }
 
 #[test]
@@ -135,6 +142,7 @@ fn garbage_in_the_lease_is_waited_out_and_then_replaced() {
     let mut lease = lease("a");
     lease.request(at(0.0)).unwrap();
     let record = Record {
+        is_settled: false,
         holder: Some("x".into()),
         duration: None,
         transitions: u32::MAX,
@@ -177,7 +185,7 @@ fn the_lease_of_a_holder_that_is_proven_dead_is_taken_at_once() {
     let Request::Replace { version, claim } = &request else { panic!("{request:?}") };
     assert_eq!((&**version, claim.transitions, claim.acquired_now), ("v1", 4, true));
     lease.answered(Ok(Some(written(&request, 2))), at(0.4));
-    assert_eq!(lease.term(at(0.4)), Some(LeaseTerm { number: 1, until: at(10.3) }));
+    assert_eq!(leads(&lease, at(0.4)), Some((1, at(10.3))));
 }
 
 #[test]
@@ -188,7 +196,7 @@ fn what_proves_nothing_of_the_holder_leaves_its_lease_alone() {
         lease.ended(&proof, at(0.3));
         assert_eq!((lease.request(at(0.3)), lease.due()), (None, Some(at(2.0))), "{proof:?}");
         poll(&mut lease, Some(held("b_1", 1)), at(14.0));
-        assert_eq!(lease.term(at(14.0)), None);
+        assert_eq!(leads(&lease, at(14.0)), None);
     }
 }
 
@@ -243,7 +251,7 @@ fn nobody_is_told_of_its_own_death_and_few_others_are_remembered() {
     let request = leading.request(at(0.0)).unwrap();
     leading.answered(Ok(Some(written(&request, 1))), at(0.0));
     leading.ended(&ended("a", "a_1"), at(1.0));
-    assert_eq!((leading.due(), leading.term(at(1.0)).is_some()), (Some(at(2.0)), true));
+    assert_eq!((leading.due(), leads(&leading, at(1.0)).is_some()), (Some(at(2.0)), true));
     let mut lease = candidate_beside_a_pod();
     for other in 0..1_000 {
         lease.ended(&ended("b", &format!("b_0{other}")), at(0.1));
@@ -269,7 +277,7 @@ fn of_two_that_take_it_at_once_the_one_that_is_refused_waits() {
     lease.request(at(0.3)).unwrap();
     lease.answered(Err(Failure::Conflict), at(0.4));
     poll(&mut lease, Some(held("c", 3)), at(0.4));
-    assert_eq!(lease.term(at(0.4)), None);
+    assert_eq!(leads(&lease, at(0.4)), None);
     assert_eq!(lease.due(), Some(at(2.4)));
 }
 
@@ -293,14 +301,14 @@ fn a_holder_that_cannot_renew_stops_before_another_may_take_over() {
     let mut now = at(2.0);
     let mut tries = 0;
     while now < at(9.0) {
-        assert_eq!(lease.term(now), Some(LeaseTerm { number: 1, until: at(10.0) }));
+        assert_eq!(leads(&lease, now), Some((1, at(10.0))));
         lease.request(now).unwrap();
         lease.answered(Err(Failure::Other("no answer".into())), now + SECOND);
         now = lease.due().unwrap();
         tries += 1;
     }
     assert!(tries > 3, "{tries}");
-    assert_eq!(lease.term(at(10.0)), None);
+    assert_eq!(leads(&lease, at(10.0)), None);
 }
 
 #[test]
@@ -320,16 +328,12 @@ fn a_renewal_whose_answer_was_lost_is_read_and_sent_again() {
     let mut lease = leader();
     lease.request(at(2.0)).unwrap();
     lease.answered(Err(Failure::Other("no answer".into())), at(4.5));
-    assert_eq!(
-        lease.term(at(4.5)),
-        Some(LeaseTerm { number: 1, until: at(10.0) }),
-        "not assumed to be applied"
-    );
+    assert_eq!(leads(&lease, at(4.5)), Some((1, at(10.0))), "not assumed to be applied");
     poll(&mut lease, Some(held("a", 2)), at(5.0));
     let request = lease.request(at(5.0)).unwrap();
     assert!(matches!(&request, Request::Replace { version, .. } if &**version == "v2"), "{request:?}");
     lease.answered(Ok(Some(written(&request, 3))), at(5.0));
-    assert_eq!(lease.term(at(5.0)), Some(LeaseTerm { number: 1, until: at(15.0) }));
+    assert_eq!(leads(&lease, at(5.0)), Some((1, at(15.0))));
 }
 
 #[test]
@@ -338,7 +342,7 @@ fn a_paused_holder_learns_nothing_good_from_an_old_answer() {
     let request = lease.request(at(2.0)).unwrap();
     // The replica was paused for a minute while the answer waited.
     lease.answered(Ok(Some(written(&request, 2))), at(62.0));
-    assert_eq!(lease.term(at(62.0)), None);
+    assert_eq!(leads(&lease, at(62.0)), None);
     poll_after_pause(&mut lease);
 }
 
@@ -347,7 +351,7 @@ fn poll_after_pause(lease: &mut Lease) {
     lease.request(at(62.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(62.0));
     poll(lease, Some(held("b", 9)), at(62.0));
-    assert_eq!((lease.term(at(62.0)), lease.holder()), (None, Some("b")));
+    assert_eq!((leads(lease, at(62.0)), lease.holder()), (None, Some("b")));
 }
 
 #[test]
@@ -355,7 +359,7 @@ fn a_term_that_ran_out_goes_on_only_under_a_new_number() {
     let mut lease = leader();
     let request = lease.request(at(20.0)).unwrap();
     lease.answered(Ok(Some(written(&request, 2))), at(20.1));
-    assert_eq!(lease.term(at(20.1)), Some(LeaseTerm { number: 2, until: at(30.0) }));
+    assert_eq!(leads(&lease, at(20.1)), Some((2, at(30.0))));
 }
 
 #[test]
@@ -363,9 +367,9 @@ fn a_holder_that_sees_another_one_stops_at_once() {
     let mut lease = leader();
     lease.request(at(2.0)).unwrap();
     lease.answered(Err(Failure::Conflict), at(2.0));
-    assert!(lease.term(at(2.0)).is_some(), "somebody may have touched it only");
+    assert!(leads(&lease, at(2.0)).is_some(), "somebody may have touched it only");
     poll(&mut lease, Some(held("b", 2)), at(2.1));
-    assert_eq!(lease.term(at(2.1)), None);
+    assert_eq!(leads(&lease, at(2.1)), None);
 }
 
 #[test]
@@ -377,7 +381,7 @@ fn a_deleted_lease_is_made_again_by_its_holder_at_once() {
     let request = lease.request(at(2.1)).unwrap();
     assert!(matches!(request, Request::Create(_)), "{request:?}");
     lease.answered(Ok(Some(written(&request, 5))), at(2.2));
-    assert_eq!(lease.term(at(2.2)), Some(LeaseTerm { number: 1, until: at(12.1) }));
+    assert_eq!(leads(&lease, at(2.2)), Some((1, at(12.1))));
 }
 
 #[test]
@@ -393,9 +397,9 @@ fn a_deleted_lease_is_not_taken_while_its_holder_may_still_act() {
 #[test]
 fn leaving_ends_the_term_at_once_and_releases_the_lease() {
     let mut lease = leader();
-    lease.leave(at(1.0));
+    lease.leave(false, at(1.0));
     assert!(!lease.has_left(), "others may wait for it still");
-    assert_eq!(lease.term(at(1.0)), None);
+    assert_eq!(leads(&lease, at(1.0)), None);
     let request = lease.request(at(1.0)).unwrap();
     let Request::Replace { claim, .. } = &request else { panic!("{request:?}") };
     assert_eq!((claim.holder.as_deref(), claim.transitions), (None, 1));
@@ -408,20 +412,75 @@ fn leaving_ends_the_term_at_once_and_releases_the_lease() {
 fn leaving_waits_for_the_renewal_that_is_out_and_releases_what_it_wrote() {
     let mut lease = leader();
     let renewal = lease.request(at(2.0)).unwrap();
-    lease.leave(at(2.1));
+    lease.leave(false, at(2.1));
     assert_eq!(lease.due(), None);
     lease.answered(Ok(Some(written(&renewal, 2))), at(2.2));
     let request = lease.request(at(2.2)).unwrap();
     assert!(
         matches!(&request, Request::Replace { version, claim } if &**version == "v2" && claim.holder.is_none())
     );
-    assert_eq!(lease.term(at(2.2)), None);
+    assert_eq!(leads(&lease, at(2.2)), None);
+}
+
+#[test]
+fn the_next_holder_knows_that_nothing_can_come_late_only_from_a_clean_exit() {
+    for (is_settled, leaves_at) in [(true, 1.0), (false, 1.0), (true, 20.0)] {
+        let mut before = leader();
+        before.leave(is_settled, at(leaves_at));
+        let release = before.request(at(leaves_at)).unwrap();
+        let mut lease = lease("b");
+        lease.request(at(leaves_at)).unwrap();
+        lease.answered(Ok(Some(written(&release, 2))), at(leaves_at));
+        let take = lease.request(at(leaves_at)).unwrap();
+        let Request::Replace { claim, .. } = &take else { panic!("{take:?}") };
+        assert!(!claim.is_settled, "whoever takes the Lease wipes the mark");
+        lease.answered(Ok(Some(written(&take, 3))), at(leaves_at));
+        let term = lease.term(at(leaves_at)).unwrap();
+        let in_its_term = leaves_at < 10.0;
+        assert_eq!((term.transitions, term.is_settled), (2, is_settled && in_its_term), "{leaves_at}");
+    }
+}
+
+#[test]
+fn a_term_that_follows_ones_own_calls_is_not_settled() {
+    let mut before = leader();
+    before.leave(true, at(1.0));
+    let release = before.request(at(1.0)).unwrap();
+    let mut lease = lease("b");
+    lease.request(at(1.0)).unwrap();
+    lease.answered(Ok(Some(written(&release, 2))), at(1.0));
+    let take = lease.request(at(1.0)).unwrap();
+    lease.answered(Ok(Some(written(&take, 3))), at(1.0));
+    assert!(lease.term(at(1.0)).unwrap().is_settled);
+    assert_eq!(lease.term(at(11.0)), None);
+    let renewal = lease.request(at(12.0)).unwrap();
+    lease.answered(Ok(Some(written(&renewal, 4))), at(12.0));
+    assert!(!lease.term(at(12.0)).unwrap().is_settled);
+}
+
+#[test]
+fn a_holder_whose_lease_was_deleted_before_gets_a_later_term_and_one_that_was_deposed_none() {
+    let mut lease = leader();
+    lease.outdated(57, at(1.0));
+    assert_eq!(lease.term(at(1.0)), None);
+    assert_eq!(lease.request(at(1.0)), Some(Request::Read));
+    let mut deposed = lease.clone();
+    lease.answered(Ok(Some(held("a", 1))), at(1.0));
+    let renewal = lease.request(at(1.0)).unwrap();
+    lease.answered(Ok(Some(written(&renewal, 2))), at(1.0));
+    let term = lease.term(at(1.0)).unwrap();
+    assert_eq!((term.number, term.transitions), (2, 58));
+    lease.outdated(57, at(1.5));
+    assert!(lease.term(at(1.5)).is_some(), "that is said already");
+
+    deposed.answered(Ok(Some(held("b", 1))), at(1.0));
+    assert_eq!((deposed.term(at(1.0)), deposed.holder()), (None, Some("b")));
 }
 
 #[test]
 fn leaving_leaves_another_ones_lease_alone() {
     let mut lease = candidate();
-    lease.leave(at(1.0));
+    lease.leave(false, at(1.0));
     assert_eq!(lease.request(at(1.0)), None);
     assert!(lease.has_left());
 }
@@ -472,9 +531,9 @@ fn an_answer_that_comes_at_the_deadline_or_later_begins_no_term() {
         poll(&mut lease, None, at(0.0));
         let request = lease.request(at(0.0)).unwrap();
         lease.answered(Ok(Some(written(&request, 1))), at(late));
-        assert_eq!(lease.term(at(late)), None, "{late}");
+        assert_eq!(leads(&lease, at(late)), None, "{late}");
         let request = lease.request(at(late)).unwrap();
         lease.answered(Ok(Some(written(&request, 2))), at(late));
-        assert_eq!(lease.term(at(late)), Some(LeaseTerm { number: 1, until: at(late + 10.0) }), "{late}");
+        assert_eq!(leads(&lease, at(late)), Some((1, at(late + 10.0))), "{late}");
     }
 }

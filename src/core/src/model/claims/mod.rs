@@ -38,6 +38,17 @@ pub struct Content {
     pub holders: BTreeSet<Arc<str>>,
 }
 
+/// The start of a term.
+#[derive(Clone, Copy, Debug)]
+pub struct Began {
+    /// The number of the term.
+    pub term: u64,
+    /// When this replica acquired the Lease.
+    pub at: Moment,
+    /// Whether no call of the term before can take effect late.
+    pub is_settled: bool,
+}
+
 /// A request to the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -83,17 +94,4 @@ pub enum Outcome {
     Refused,
     /// The result is unknown after a timeout, a lost connection or a server error.
     Unknown,
-}
-
-/// The next steps for a target group.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Due {
-    /// Targets to deregister.
-    pub remove: Vec<Target>,
-    /// Targets to register.
-    pub add: Vec<Target>,
-    /// The request to send to the ledger.
-    pub ledger: Option<Request>,
-    /// When the next step becomes due if nothing changes.
-    pub again: Option<Moment>,
 }

@@ -16,10 +16,7 @@ use crate::{
 };
 
 /// The result of reading the ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Loaded {
-    /// The read failed, or this term did not ask for it.
-    Nothing,
+pub(super) enum Loaded {
     /// A later term has written the ledger, so this replica no longer leads.
     LaterTerm,
     /// This term has not written the ledger yet.
@@ -49,12 +46,40 @@ pub struct LedgerWriter {
     in_flight: Option<(RequestId, InFlight)>,
     /// Whether this term has written the ledger.
     is_ready: bool,
+    /// Whether a later term has written the ledger. This term then asks for nothing any more.
+    is_outdated: bool,
+    /// The namespaces that hold the group.
+    holders: BTreeSet<Arc<str>>,
 }
 
 impl LedgerWriter {
-    /// A ledger that was found in this version and that this term has not written yet.
-    pub const fn new(term: u64, version: Option<LedgerVersion>) -> Self {
-        Self { term, version, is_known: true, written: None, in_flight: None, is_ready: false }
+    /// A ledger that this term has neither read nor written.
+    pub const fn new(term: u64) -> Self {
+        Self {
+            term,
+            version: None,
+            is_known: false,
+            written: None,
+            in_flight: None,
+            is_ready: false,
+            is_outdated: false,
+            holders: BTreeSet::new(),
+        }
+    }
+
+    /// The namespaces that hold the group.
+    pub const fn holders(&self) -> &BTreeSet<Arc<str>> {
+        &self.holders
+    }
+
+    /// Sets the namespaces that hold the group, for the next write.
+    pub fn set_holders(&mut self, holders: BTreeSet<Arc<str>>) {
+        self.holders = holders;
+    }
+
+    /// Whether a term has begun. Nothing is claimed before that.
+    pub const fn has_begun(&self) -> bool {
+        self.term > 0
     }
 
     /// Whether this term has written the ledger. Headgate sends nothing for the group before that.
@@ -106,10 +131,10 @@ impl LedgerWriter {
         }
     }
 
-    /// The next request, if one is due.
-    pub fn next(&self, claims: Claims, holders: BTreeSet<Arc<str>>) -> Option<Request> {
-        let desired = Content { term: self.term, claims, holders };
-        if self.in_flight.is_some() || self.written.as_ref() == Some(&desired) {
+    /// The request that is due, so that the ledger gets these claims.
+    pub fn next(&self, claims: Claims) -> Option<Request> {
+        let desired = Content { term: self.term, claims, holders: self.holders.clone() };
+        if self.in_flight.is_some() || self.is_outdated || self.written.as_ref() == Some(&desired) {
             return None;
         }
         if !self.is_known {
@@ -132,7 +157,7 @@ impl LedgerWriter {
         self.in_flight = Some((id, InFlight::Drop));
     }
 
-    /// A read has ended. It failed, or [`Self::found`] gets its result.
+    /// A read has ended. It failed, or [`super::Targets::found`] gets its result.
     pub fn load_ended(&mut self, id: RequestId) {
         self.ends(id);
     }
@@ -141,10 +166,14 @@ impl LedgerWriter {
         self.in_flight.take_if(|(own, _)| *own == id).map(|(_, does)| does)
     }
 
-    /// Handles the end of a write. A conflict counts as an unknown result, because the ledger has other content now.
+    /// Handles the end of a write, or of the deletion of the ledger ([`Outcome::Done`]). A conflict counts as an unknown
+    /// result, because the ledger has other content now.
     pub fn written(&mut self, id: RequestId, result: Result<LedgerVersion, Outcome>) {
         let content = match self.ends(id) {
             Some(InFlight::Write(content)) => content,
+            Some(InFlight::Drop) if matches!(result, Err(Outcome::Done)) => {
+                return (self.version, self.written) = (None, None);
+            }
             Some(InFlight::Drop) => return self.forget(),
             _ => return,
         };
@@ -158,27 +187,19 @@ impl LedgerWriter {
         }
     }
 
-    /// Handles the end of a read.
-    pub fn loaded(
-        &mut self,
-        id: RequestId,
-        result: Result<Option<(LedgerVersion, Content)>, Outcome>,
-    ) -> Loaded {
-        match (self.ends(id), result) {
-            (Some(InFlight::Load), Ok(found)) => self.found(found),
-            _ => Loaded::Nothing,
-        }
-    }
-
     /// Takes in the ledger, from a separate request or from a list of all ledgers.
-    pub fn found(&mut self, found: Option<(LedgerVersion, Content)>) -> Loaded {
+    pub(super) fn found(&mut self, found: Option<(LedgerVersion, Content)>) -> Loaded {
         let (version, content) = found.map_or((None, Content::default()), |(at, is)| (Some(at), is));
         if content.term > self.term {
-            self.is_ready = false;
+            (self.is_ready, self.is_outdated) = (false, true);
             return Loaded::LaterTerm;
         }
         (self.version, self.is_known) = (version, true);
-        if self.is_ready { Loaded::Again(content.claims) } else { Loaded::First(content.claims) }
+        if self.is_ready {
+            return Loaded::Again(content.claims);
+        }
+        self.holders = content.holders;
+        Loaded::First(content.claims)
     }
 
     /// A watch has shown this version. `None`: the ledger was deleted. Ignored while a write is in flight, because that

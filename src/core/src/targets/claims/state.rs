@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use super::nobody;
 use crate::{
     ledger::PodMark,
-    model::{HealthState, Moment, RequestId},
+    model::{HealthState, Moment, RequestId, claims::Outcome},
 };
 
 /// The direction of a call.
@@ -158,6 +159,74 @@ impl State {
                 gave_up: Some((call, until)),
                 adds: None,
             },
+            other => other,
+        }
+    }
+
+    /// Headgate sends a call about the target.
+    pub(super) fn sent(self, id: RequestId, way: Way, now: Moment) -> Self {
+        match (self, way) {
+            (Self::Claiming { pod, before, past }, Way::In) => {
+                Self::Registering { pod, call: id, before, past }
+            }
+            (Self::Unsettled { pod, until, from, gave_up, adds, .. }, way)
+                if now < until || (adds.is_some() && way == Way::In) =>
+            {
+                let (call, early) = (Some((id, way)), Some((way, now)));
+                let adds = adds.filter(|_| way == Way::In);
+                Self::Unsettled { pod, until, from, call, early, gave_up, adds }
+            }
+            (
+                Self::Claiming { pod, .. } | Self::Registered { pod, .. } | Self::Unsettled { pod, .. },
+                Way::Out,
+            ) => Self::Deregistering { pod, call: id },
+            (other, _) => other,
+        }
+    }
+
+    /// A call has ended. A call without an answer may take effect until `late`.
+    pub(super) fn answered(self, id: RequestId, outcome: Outcome, now: Moment, late: Moment) -> Self {
+        match self {
+            Self::Registering { pod, call, before, past } if call == id => match outcome {
+                Outcome::Done => Self::Registered { pod, since: now, health: None, past, late: None },
+                Outcome::Refused | Outcome::Gone => Self::Claiming { pod, before, past },
+                Outcome::Unknown => Self::registering(pod, late, past),
+            },
+            Self::Deregistering { pod, call } if call == id => match outcome {
+                Outcome::Done | Outcome::Gone if pod == nobody() => Self::Draining(Draining::nothing(pod)),
+                Outcome::Gone => Self::Draining(Draining::without_group(pod, now)),
+                Outcome::Done => Self::Draining(Draining::since(pod, now)),
+                Outcome::Refused => Self::unsettled(pod, now),
+                Outcome::Unknown => Self::unsettled(pod, late),
+            },
+            Self::Unsettled { pod, until, call: Some((call, Way::In)), adds: Some(past), .. }
+                if call == id =>
+            {
+                match outcome {
+                    Outcome::Done => {
+                        let late = Some(until).filter(|until| *until > now);
+                        Self::Registered { pod, since: now, health: None, past, late }
+                    }
+                    Outcome::Refused | Outcome::Gone => Self::registering(pod, until, past),
+                    Outcome::Unknown => Self::registering(pod, late, past),
+                }
+            }
+            Self::Unsettled { pod, until, from, call: Some((call, _)), early, gave_up, .. } if call == id => {
+                let (until, from, early, gave_up) = match outcome {
+                    Outcome::Done | Outcome::Gone => (until, from.max(now), early, gave_up),
+                    Outcome::Refused => (until, from, None, gave_up),
+                    Outcome::Unknown => (late.max(until), late.max(from), None, None),
+                };
+                Self::Unsettled { pod, until, from, call: None, early, gave_up, adds: None }
+            }
+            // The call has ended and cannot take effect late. A deregistration that was sent before does not count.
+            Self::Unsettled { pod, until, from, call, gave_up: Some((gave_up, before)), .. }
+                if gave_up == id =>
+            {
+                let is_known = outcome != Outcome::Unknown;
+                let (until, from) = if is_known { (before.max(now), before.max(now)) } else { (until, from) };
+                Self::Unsettled { pod, until, from, call, early: None, gave_up: None, adds: None }
+            }
             other => other,
         }
     }

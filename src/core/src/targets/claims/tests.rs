@@ -12,6 +12,15 @@ const DELAYS: Delays = Delays {
     notice: Duration::from_secs(20),
 };
 
+/// The next steps: calls, the request to the ledger, and when another step becomes due because time passes.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Due {
+    remove: Vec<Target>,
+    add: Vec<Target>,
+    ledger: Option<Request>,
+    again: Option<Moment>,
+}
+
 /// A group whose requests are answered immediately.
 struct Stage {
     targets: Targets,
@@ -41,7 +50,9 @@ impl Stage {
     /// A leader of term 2 whose ledger names these claims.
     fn begin(inherited: &[(u8, &str)], settled: u64) -> Self {
         let found = Some((version(1), Content { term: 1, claims: claims(inherited), ..Content::default() }));
-        let targets = Targets::take_over(DELAYS, 2, found, at(settled)).unwrap();
+        let mut targets = Targets::new(DELAYS);
+        targets.begin(2);
+        assert!(targets.found(found, at(settled), at(100)));
         let mut stage = Self { targets, now: 100, requests: 0 };
         stage.write();
         stage
@@ -53,16 +64,33 @@ impl Stage {
     }
 
     fn due(&mut self) -> Due {
-        self.targets.due(at(self.now), |_, _| true)
+        self.due_if(true)
+    }
+
+    /// The next steps. `may_go`: whether targets may be taken from their pods.
+    fn due_if(&mut self, may_go: bool) -> Due {
+        let (now, mut due) = (at(self.now), Due::default());
+        let all = || (1..4).map(|host| target(host, 80));
+        for target in all() {
+            match self.targets.plan(&target, now, may_go) {
+                Some(Way::In) => due.add.push(target),
+                Some(Way::Out) => due.remove.push(target),
+                None => {}
+            }
+        }
+        due.ledger = self.targets.ledger_request(now);
+        due.again =
+            all().filter_map(|target| self.targets.waits_until(&target)).filter(|until| *until > now).min();
+        due
     }
 
     /// Writes the ledger until it has the desired content.
     fn write(&mut self) {
         while let Some(request) = self.due().ledger {
             let id = self.next_id();
-            self.targets.ledger_sent(id, request.clone());
+            self.targets.ledger_mut().sent(id, request.clone());
             let Request::Write(_, _) = request else { panic!("{request:?}") };
-            self.targets.written(id, Ok(version(100 + id.0)));
+            self.targets.ledger_mut().written(id, Ok(version(100 + id.0)));
         }
     }
 
@@ -92,7 +120,7 @@ impl Stage {
     }
 
     fn is_healthy(&self, host: u8, pod: &str) -> bool {
-        self.targets.is_healthy(&target(host, 80), mark(pod))
+        self.targets.health(&target(host, 80), mark(pod)) == Some(HealthState::Healthy)
     }
 
     fn ledger(&self) -> Claims {
@@ -143,7 +171,7 @@ fn a_group_that_cannot_be_read_keeps_no_claim_beyond_its_bound() {
     stage.answer(id, 1, Outcome::Done);
     stage.now += 200;
     assert_eq!(stage.due().ledger, None, "a read may yet be answered");
-    stage.targets.unread();
+    stage.targets.reads_mut().fail();
     stage.write();
     assert_eq!(stage.ledger(), Claims::new());
 }
@@ -295,7 +323,7 @@ fn a_pod_that_was_asked_to_leave_keeps_its_target_and_gets_no_new_one() {
 fn a_target_that_may_not_go_yet_stays() {
     let mut stage = Stage::registered();
     stage.want(1, None);
-    assert_eq!(stage.targets.due(at(100), |_, _| false).remove, []);
+    assert_eq!(stage.due_if(false).remove, []);
     assert_eq!(stage.due().remove, [target(1, 80)]);
 }
 
@@ -307,9 +335,10 @@ fn after_a_conflict_nothing_counts_until_this_term_has_written_again() {
     let load = stage.due().ledger;
     assert_eq!(load, Some(Request::Load));
     let id = stage.next_id();
-    stage.targets.ledger_sent(id, Request::Load);
+    stage.targets.ledger.sent(id, Request::Load);
+    stage.targets.ledger.load_ended(id);
     let found = Content { term: 1, claims: claims(&[(3, "c")]), ..Content::default() };
-    assert!(stage.targets.loaded(id, Ok(Some((version(7), found))), at(0), at(100)));
+    assert!(stage.targets.found(Some((version(7), found)), at(0), at(100)));
     let due = stage.due();
     assert!(due.add.is_empty(), "{due:?}");
     stage.write();
@@ -317,9 +346,10 @@ fn after_a_conflict_nothing_counts_until_this_term_has_written_again() {
 
     stage.targets.ledger.seen(None);
     let id = stage.next_id();
-    stage.targets.ledger_sent(id, Request::Load);
+    stage.targets.ledger.sent(id, Request::Load);
+    stage.targets.ledger.load_ended(id);
     let later = Content { term: 3, claims: Claims::new(), ..Content::default() };
-    assert!(!stage.targets.loaded(id, Ok(Some((version(8), later))), at(0), at(100)));
+    assert!(!stage.targets.found(Some((version(8), later)), at(0), at(100)));
 }
 
 #[test]

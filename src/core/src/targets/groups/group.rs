@@ -9,10 +9,10 @@ use crate::{
     model::rates::MAX_TARGETS_PER_CALL,
     model::{
         BindingKey, CallItem, Cause, Failure, FailureClass, Health, HealthState, Moment, ObjectKey, Owner,
-        Reason, RequestId, Target, TargetGroupArn, WallTime, ZoneName, health::NeverHealthy,
+        Reason, RequestId, Target, TargetGroupArn, ZoneName, health::NeverHealthy,
         target_group::GroupSettings, time::Window, transition::TargetStep, troubles::Troubles,
     },
-    targets::registration::{Registrations, STALE, Sight, Tombstone},
+    targets::registration::{Registrations, STALE, Sight},
     view::{EndingView, GroupView, ZoneView},
 };
 
@@ -104,15 +104,17 @@ impl Group {
     }
 
     /// Takes the group over with this ledger, if there is one. Reads the group now, and again when a read cannot be
-    /// older than the takeover.
-    pub fn take_over(&mut self, stored: Option<&StoredLedger>, now: Moment) {
+    /// older than the takeover. Returns the term that has written the ledger, if that term is later than this one.
+    pub fn take_over(&mut self, stored: Option<&StoredLedger>, now: Moment) -> Option<u64> {
         let read = self.registrations.read_ledger(stored, now);
         if read.is_ok() {
             self.inherited = Some(now);
             self.observation.await_within(now, Duration::ZERO);
             self.pace.changed(now);
         }
-        self.ledger_trouble(read.err().map(|error| (Reason::LedgerUnreadable, error.to_string())));
+        let (later, error) = read.map_or_else(|error| (None, Some(error)), |later| (later, None));
+        self.ledger_trouble(error.map(|error| (Reason::LedgerUnreadable, error.to_string())));
+        later
     }
 
     /// Advances the time. Returns whether held deregistrations are due now.
@@ -122,12 +124,14 @@ impl Group {
     }
 
     /// What the last read shows of a target from the ledger. A read that began before the ledger was read does not
-    /// count. A missing target counts only when the read cannot be older than that.
+    /// count. A missing target counts only when no late call can register it any more, so that it needs no call.
     pub fn sight(&self, target: &Target) -> Option<Sight> {
         let read = self.observation.last_read()?;
         let since = self.registrations.orphan_since(target)?;
         match self.observation.state(target) {
-            None | Some(HealthState::Draining) => (read >= since + STALE).then_some(Sight::Missing),
+            None | Some(HealthState::Draining) => {
+                (!self.registrations.is_to_go(target)).then_some(Sight::Missing)
+            }
             Some(state) => (read >= since).then_some(Sight::There(state)),
         }
     }
@@ -217,10 +221,7 @@ impl Group {
     /// Starts a registration call now and returns its targets.
     pub fn start_addition(&mut self, id: RequestId, now: Moment) -> Vec<CallItem> {
         self.added = Some(now);
-        let items = self.registrations.start_addition(id, MAX_TARGETS_PER_CALL);
-        let unread = self.observation.last_read().is_none();
-        self.registrations.there_before(&items, self.observation.states(), unread);
-        items
+        self.registrations.start_addition(id, MAX_TARGETS_PER_CALL)
     }
 
     pub fn start_read(&mut self, now: Moment) {
@@ -280,11 +281,10 @@ impl Group {
         id: RequestId,
         items: &[CallItem],
         failure: Option<&Failure>,
-        after: Option<WallTime>,
         now: Moment,
     ) -> bool {
         let class = failure.map(|failure| failure.class);
-        self.registrations.deregistered(id, items, class, after, now);
+        self.registrations.deregistered(id, items, class, now);
         if class == Some(FailureClass::Gone) {
             self.is_gone();
         }
@@ -312,15 +312,13 @@ impl Group {
         self.gone = true;
     }
 
-    /// Handles the end of a read. The next read is due after `rarely` if nothing is under way. `keeps`: see
-    /// [`Registrations::observed`]. Returns how long each target took to become healthy that this read is the first to
+    /// Handles the end of a read. The next read is due after `rarely` if nothing is under way. Returns how long each target took to become healthy that this read is the first to
     /// show as healthy, whether the problems have changed, and the steps of targets that have, or had, a pod.
     pub fn observed(
         &mut self,
         states: Vec<(Target, Health)>,
         rarely: Duration,
         now: Moment,
-        keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
     ) -> (Vec<Duration>, bool, Vec<(Target, Owner, TargetStep)>) {
         let is_first = self.observation.last_read().is_none();
         let wrong = |group: &Self| (group.registrations.contested() > 0, group.troubles.zone());
@@ -336,10 +334,10 @@ impl Group {
         let mut grown = Vec::new();
         if let Some(began) = self.observation.last_read() {
             let states = self.observation.states();
-            if self.registrations.observed(states, began, now, keeps) {
+            if self.registrations.observed(states, began, now) {
                 self.pace.taken(now);
             }
-            grown = self.registrations.grown_healthy(states, began, now);
+            grown = self.registrations.grown_healthy(now);
         }
         self.note_zones(now);
         let read = self.observation.last_read();
@@ -396,9 +394,7 @@ impl Group {
         was_healthy: impl Fn(&Owner) -> bool,
         now: Moment,
     ) -> Vec<NeverHealthy> {
-        let Some(began) = self.observation.last_read() else { return Vec::new() };
-        let seen = self.observation.states();
-        self.registrations.find_never_healthy(seen, began, long, was_healthy, now)
+        self.registrations.find_never_healthy(self.observation.states(), long, was_healthy, now)
     }
 
     /// The targets of a binding that are being deregistered.

@@ -36,6 +36,7 @@ use self::orphans::Orphans;
 use crate::{
     agenda::Agenda,
     ledger::{PodMark, fnv_1a},
+    model::claims::Began,
     model::{
         Call, GroupRef, Moment, Target, TargetGroupArn, Uid,
         changes::Ownership,
@@ -83,7 +84,7 @@ pub struct Groups {
     of_pods: Multimap<PodMark, TargetGroupArn>,
     orphans: Orphans,
     /// The number and the start of the current term, while this replica leads.
-    term: (u64, Moment),
+    term: Began,
 }
 
 /// Updates which pods a group knows.
@@ -97,11 +98,11 @@ fn note_pods(of_pods: &mut Multimap<PodMark, TargetGroupArn>, arn: &TargetGroupA
     }
 }
 
-/// Starts a term of this number now.
-pub fn begin_term(groups: &mut Groups, term: u64, now: Moment) {
-    groups.term = (term, now);
+/// Starts a term.
+pub fn begin_term(groups: &mut Groups, began: Began) {
+    groups.term = began;
     for group in groups.all.values_mut() {
-        group.registrations.begins(term, now);
+        group.registrations.begins(began);
     }
 }
 
@@ -116,16 +117,16 @@ impl Groups {
             loose: BTreeSet::new(),
             of_pods: Multimap::default(),
             orphans: Orphans::default(),
-            term: (0, Moment::START),
+            term: Began { term: 0, at: Moment::START, is_settled: false },
         }
     }
 
-    /// The groups of a replica that no longer leads. It keeps the wanted targets, and which pods lost a target. It
-    /// drops what Headgate sent to AWS and what AWS showed.
-    pub fn after_term(before: &Self, wanted: impl Iterator<Item = Ownership>, now: Moment) -> Self {
+    /// The groups of a replica that no longer leads. It keeps the wanted targets, and drops what
+    /// Headgate sent to AWS and what AWS showed.
+    pub fn after_term(before: &Self, wanted: impl Iterator<Item = Ownership>) -> Self {
         let mut after = Self::new(before.settings);
-        for (arn, group) in &before.all {
-            after.make(arn).registrations.have_departed(group.registrations.departed(now));
+        for arn in before.all.keys() {
+            after.make(arn);
         }
         for ownership in wanted {
             let arn = ownership.through.last.group.clone();
@@ -157,7 +158,7 @@ impl Groups {
         let seed = self.settings.seed.wrapping_add(fnv_1a(arn.as_str()));
         let group = || {
             let mut group = Group::new(&self.settings, seed);
-            group.registrations.begins(self.term.0, self.term.1);
+            group.registrations.begins(self.term);
             group
         };
         self.all.entry(arn.clone()).or_insert_with(group)
@@ -227,7 +228,6 @@ impl Groups {
         touched: impl Iterator<Item = &'a TargetGroupArn>,
         is_bound: impl Fn(&TargetGroupArn) -> bool,
         standby: bool,
-        now: Moment,
     ) -> Vec<TargetGroupArn> {
         self.loose.extend(touched.cloned());
         self.loose.retain(|arn| !is_bound(arn));
@@ -237,7 +237,6 @@ impl Groups {
             if !standby && group.registrations.has_ledger() {
                 continue;
             }
-            group.registrations.forget_departed(now);
             if group.registrations.is_empty() {
                 unused.push(arn.clone());
             }

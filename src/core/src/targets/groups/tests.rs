@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::{
+    ledger::{LedgerRequest, LedgerVersion, StoredLedger, object_name},
     model::rates::Lane,
-    model::{Failure, FailureClass, Health, HealthState, time::Window},
+    model::{Failure, FailureClass, Health, HealthState, RequestId, time::Window},
     testing::{arn, target},
 };
 
@@ -15,7 +16,7 @@ fn at(ms: u64) -> Moment {
     Moment::after_start(Duration::from_millis(ms))
 }
 
-/// One target group, without a ledger.
+/// One target group, without a ledger. Nothing has to be written for it.
 fn one() -> (Groups, TargetGroupArn) {
     let mut groups = Groups::new(GroupSettings {
         late: Duration::from_secs(30),
@@ -28,7 +29,9 @@ fn one() -> (Groups, TargetGroupArn) {
         seed: 1,
     });
     let web = arn("web");
-    groups.make(&web).registrations_mut().no_ledger();
+    let registrations = groups.make(&web).registrations_mut();
+    registrations.no_ledger();
+    assert_eq!(registrations.ledger_request(&web, || false, RequestId(1), at(0)), None);
     (groups, web)
 }
 
@@ -36,7 +39,7 @@ fn one() -> (Groups, TargetGroupArn) {
 fn read(group: &mut Group, now: Moment) {
     group.start_read(now);
     let health = Health { state: HealthState::Healthy, reason: "", zone: None };
-    group.observed(vec![(target(9, 80), health)], RARELY, now, |_, _| false);
+    group.observed(vec![(target(9, 80), health)], RARELY, now);
 }
 
 #[test]
@@ -113,12 +116,27 @@ fn a_group_that_sleeps_past_its_time_is_found_out() {
 #[test]
 fn a_group_that_nothing_is_bound_to_is_dropped_when_it_has_nothing_left_to_do() {
     let (mut groups, web) = one();
-    let drop = |groups: &mut Groups, bound: bool| {
-        groups.drop_unused([arn("web")].iter(), |_| bound, false, at(0)).len()
-    };
+    let drop =
+        |groups: &mut Groups, bound: bool| groups.drop_unused([arn("web")].iter(), |_| bound, false).len();
     assert_eq!(drop(&mut groups, true), 0);
     assert!(groups.contains_key(&web));
     assert_eq!(drop(&mut groups, false), 1);
     assert!(groups.is_empty());
     assert_eq!(groups.calls(at(0)).when(), None);
+}
+
+#[test]
+fn a_ledger_that_cannot_be_read_is_read_again_also_if_the_group_was_bound_after_the_take_over() {
+    let (mut groups, _) = one();
+    let blue = arn("blue");
+    let torn = StoredLedger {
+        name: object_name(&blue).into(),
+        version: LedgerVersion::new("1"),
+        content: Err("torn".into()),
+    };
+    let group = groups.make(&blue);
+    group.take_over(Some(&torn), at(0));
+    assert_eq!(group.next_ledger(at(0)), Some(at(5_000)));
+    let request = group.registrations_mut().ledger_request(&blue, || true, RequestId(2), at(5_000));
+    assert_eq!(request, Some(LedgerRequest::Load(blue)));
 }

@@ -24,13 +24,13 @@ struct Derived {
     /// Whether the deregistration is held, or may be.
     spare: bool,
     tally: Tally,
-    pods: [Option<PodMark>; 4],
+    pods: [Option<PodMark>; 2],
 }
 
 impl Derived {
-    fn of(entry: &Entry, allows: impl FnOnce(PodMark) -> bool) -> Self {
+    fn of(entry: &Entry) -> Self {
         Self {
-            queue: entry.queue(allows).map(|queue| (queue, entry.since)),
+            queue: entry.queue().map(|queue| (queue, entry.since)),
             until: entry.waits_until(),
             spare: entry.is_spare(),
             tally: entry.tally(),
@@ -75,12 +75,6 @@ impl Entries {
         self.all.iter_mut().map(|(target, (entry, _))| (target, entry))
     }
 
-    /// One entry, for changes that affect no derived value.
-    #[cfg(not(feature = "claims"))]
-    pub fn get_mut(&mut self, target: &Target) -> Option<&mut Entry> {
-        self.all.get_mut(target).map(|(entry, _)| entry)
-    }
-
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -115,12 +109,6 @@ impl Entries {
         }
     }
 
-    /// What a target waits for.
-    #[cfg(not(feature = "claims"))]
-    pub fn queue_of(&self, target: &Target) -> Option<Queue> {
-        self.all.get(target)?.1.queue.map(|(queue, _)| queue)
-    }
-
     /// The target whose wait ends next because time passes, and when that is.
     pub fn next_until(&self) -> Option<(Moment, Target)> {
         self.untils.first().copied()
@@ -152,17 +140,11 @@ impl Entries {
         std::mem::take(&mut self.pods_changed)
     }
 
-    /// Changes the entry of `target`, if there is one. `allows`: whether the ledger already permits to register the
-    /// target for this pod.
-    pub fn change(
-        &mut self,
-        target: Target,
-        allows: impl FnOnce(PodMark) -> bool,
-        change: impl FnOnce(&mut Entry),
-    ) {
+    /// Changes the entry of `target`, if there is one.
+    pub fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
         let Some((entry, before)) = self.all.get_mut(&target) else { return };
         change(entry);
-        let after = Derived::of(entry, allows);
+        let after = Derived::of(entry);
         let before = std::mem::replace(before, after);
         self.derive(target, before, after);
     }
@@ -208,7 +190,7 @@ impl Entries {
         self.derive_pods(target, before.pods, after.pods);
     }
 
-    fn derive_pods(&mut self, target: Target, before: [Option<PodMark>; 4], after: [Option<PodMark>; 4]) {
+    fn derive_pods(&mut self, target: Target, before: [Option<PodMark>; 2], after: [Option<PodMark>; 2]) {
         if before == after {
             return;
         }

@@ -1,28 +1,16 @@
-//! Takeover: what the ledger records about the term before, and how this leader judges it.
-//!
-//! A target that is wanted for the pod for which it was registered needs no call after a read has shown it. An unwanted
-//! target is deregistered:
-//!
-//! * immediately, if this replica has seen its pod lose the target, or a pod of this cluster has the address;
-//! * immediately, despite any doubt, if the pod at the address will be evicted or its node will be removed;
-//! * in all other cases when a read shows that it is not healthy. If it is healthy and no pod of this cluster has the
-//!   address, another cluster of the VPC may have got the address. Headgate reports such a target and checks it at
-//!   every read. In a group that belongs to Headgate alone, it deregisters the target.
-//! * Headgate judges a deregistered target that appears again in the same way, if no `RegisterTargets` of Headgate can
-//!   have caused that. Another installation that shares the group may have registered the address.
-//! * Headgate does not deregister the target while a doubtful Service might want the living pod at the address, or the
-//!   pod only has to become ready. A Service is doubtful if its annotation is invalid or a target group in it was not
-//!   found. After a restart, Headgate does not know what was in force before. A doubt that begins later cancels a
-//!   deregistration that was never sent, for example because of a pause, a backoff or a hold.
+//! Takeover: the claims of the term before whose pods this leader does not know, and how it judges them. See
+//! `removal.rs`.
+
+use std::sync::Arc;
 
 use super::{
-    Entry, Orphan, PutBack, Registrations, Told, Tombstone,
-    entry::{Goes, Out, Since, Wish, told_by},
-    evidence::{Past, Unproven},
+    Orphan, Registrations,
+    entry::{Entry, Goes, TakeOut, Wish},
 };
 use crate::{
-    ledger::{Ledger, Noted, PodMark},
-    model::{AskedHold, Cause, HealthState, Moment, ObjectKey, Owner, Target, Uid, Written},
+    ledger::PodMark,
+    model::{Cause, HealthState, Moment, ObjectKey, Owner, Target},
+    targets::claims::State,
 };
 
 /// Which pod of this cluster has an address.
@@ -45,52 +33,43 @@ pub enum Sight {
     There(HealthState),
 }
 
+/// The namespace of a binding object, as the ledger names it: `Service shop/web`.
+fn namespace(binding: &str) -> Option<Arc<str>> {
+    Some(binding.split_once(' ')?.1.split_once('/')?.0.into())
+}
+
 impl Entry {
     /// Whether the target was judged stale, and its deregistration was never sent.
     fn is_stale_and_unsent(&self) -> bool {
-        let is_judged = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
+        let is_judged = !self.is_wanted() && self.orphan().is_none() && self.told().is_some();
         is_judged && self.cause == Cause::StaleTarget && self.attempts == 0
-    }
-
-    /// Whether a late call has registered the target again, and its deregistration was not sent since that was seen.
-    fn is_back_and_unsent(&self) -> bool {
-        let goes = !self.is_wanted() && self.orphan().is_none() && matches!(self.told, Told::Perhaps(_));
-        goes && self.cause == Cause::TargetReappeared && self.attempts == 0
     }
 }
 
 impl Registrations {
-    /// Takes in the ledger. What this leader already knows about a target is newer and remains.
-    pub fn inherit(&mut self, ledger: &Ledger, now: Moment) {
-        // If the ledger does not record since when, the time counts from now.
-        let out_since = |target: &Target, noted: Noted| {
-            let known = ledger.out_since(target).map(|at| Since::Ledger(Written::new(at, now)));
-            known.or(Some(Since::now(now))).filter(|_| noted == Noted::Removed)
-        };
-        let given_up = self.dates_answers.then_some(now);
-        for (target, noted, mark) in ledger.iter() {
-            let other = self.departed.last(target).is_some_and(|departure| departure.mark() != mark);
-            if !self.knows(target) {
-                let mut entry = Entry::inherited(noted, mark, out_since(target, noted), now);
-                entry.evidence.removal_given_up = given_up;
-                self.insert(*target, entry);
-                continue;
-            }
-            self.change(*target, |entry| {
-                if entry.told == Told::Nothing {
-                    entry.told = told_by(noted, mark, out_since(target, noted));
-                    (entry.ended, entry.added) = (Some(now), Some(now));
-                    entry.evidence.unproven = Some(Unproven::new(now, true));
-                    entry.evidence.removal_given_up = given_up;
-                    entry.taken_from = Some(mark).filter(|_| noted == Noted::Removed);
-                    let own = entry.owner().map(|owner| PodMark::of(&owner.uid));
-                    let is_put_back = own.is_some() && own == entry.taken_from;
-                    entry.put_back = if is_put_back { PutBack::Due } else { PutBack::No };
-                    entry.evidence.past = if other { Past::Registered } else { Past::Removed };
-                    entry.counts_from(now);
+    /// Adds an entry for each claim whose target nothing wants. Before this term has written the ledger, an earlier
+    /// leader registered all its targets.
+    pub(super) fn note_inherited(&mut self, now: Moment) {
+        let all: Vec<(Target, PodMark)> =
+            self.claims.states().filter_map(|(target, state)| Some((*target, state.pod()?))).collect();
+        for (target, mark) in all {
+            self.note_family(target.ip);
+            if self.knows(&target) {
+                let is_earlier = !self.claims.ledger().is_ready();
+                self.change(target, |entry| {
+                    if is_earlier {
+                        entry.inherits(now);
+                    }
+                });
+            } else {
+                let mut entry = Entry::inherited(mark, now);
+                if let Some(namespace) = self.claims.binding(&target).and_then(|binding| namespace(binding)) {
+                    entry.last.pod.namespace = namespace;
                 }
-            });
+                self.insert(target, entry);
+            }
         }
+        self.change_all();
     }
 
     /// The leftover targets: the ledger named them, nothing wants them, and Headgate has not made its final decision.
@@ -103,53 +82,18 @@ impl Registrations {
         self.entries.which(Entry::is_stale_and_unsent)
     }
 
-    /// The targets that a late call has registered again, and whose deregistration was not sent since that was seen.
-    pub fn back_and_unsent(&self) -> impl Iterator<Item = &Target> {
-        self.entries.which(Entry::is_back_and_unsent)
-    }
-
-    /// A late call has registered `target` again, and its pod will be evicted or its node removed (`cause`). The target
-    /// is deregistered for that reason. If the pod remains after all, the target is registered again.
-    pub fn goes_for(&mut self, target: &Target, pod: &Owner, cause: Cause, now: Moment) {
-        let mark = PodMark::of(&pod.uid);
-        self.change(*target, |entry| {
-            if entry.is_back_and_unsent() && entry.told.mark() == Some(mark) {
-                (entry.cause, entry.since, entry.taken_from) = (cause, now, Some(mark));
-            }
-        });
-    }
-
     /// When this leader learned from the ledger about this leftover target.
     pub fn orphan_since(&self, target: &Target) -> Option<Moment> {
-        self.entries.get(target).filter(|entry| entry.orphan().is_some())?.ended
+        self.entries.get(target).filter(|entry| entry.orphan().is_some()).map(|entry| entry.since)
     }
 
     /// Whether a target from the ledger waits for a read.
     pub fn waits_for_read(&self) -> bool {
         self.entries.values().any(|entry| {
             entry.orphan() == Some(&Orphan::Unjudged)
-                || (entry.is_wanted() && matches!(entry.told, Told::Believed(_)))
+                || (entry.is_wanted()
+                    && matches!(entry.state, Some(State::Unsettled { until, call: None, .. }) if until <= self.now))
         })
-    }
-
-    /// For each deregistered target of a pod: since when AWS no longer has it, and the hold that was requested for it.
-    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Since, AskedHold)> {
-        let mark = PodMark::of(uid);
-        let was_its = move |entry: &&Entry| {
-            entry.out().of == Some(mark) || (entry.is_tombstone() && Tombstone(entry).mark() == mark)
-        };
-        let out = self.entries.of_pod(mark).map(|(_, entry)| entry).filter(was_its);
-        out.filter_map(|entry| Some((entry.out().since?, entry.asked)))
-    }
-
-    /// The targets of a pod that only the ledger shows as deregistered.
-    pub fn said_out_of(&self, uid: &Uid) -> impl Iterator<Item = &Target> {
-        let mark = PodMark::of(uid);
-        let is_said = move |entry: &Entry| {
-            entry.is_tombstone() && !entry.is_seen_out() && Tombstone(entry).marks().any(|its| its == mark)
-        };
-        let of_pod = self.entries.of_pod(mark);
-        of_pod.filter(move |(_, entry)| is_said(entry)).map(|(target, _)| target)
     }
 
     /// A Service may still turn out to want `target` for this living pod. Cancels the deregistration, if it was never
@@ -160,6 +104,23 @@ impl Registrations {
                 entry.wish = Wish::Gone(Goes::Orphan(Orphan::Doubted(pod.clone())));
                 entry.through = None;
             }
+        });
+    }
+
+    /// The pod that the ledger names for this leftover target.
+    pub fn claimed_for(&self, target: &Target) -> Option<PodMark> {
+        self.entries.get(target).filter(|entry| entry.orphan().is_some())?.claimed()
+    }
+
+    /// This replica has seen that the pod of a leftover target ended or lost the address. The target is deregistered
+    /// immediately.
+    pub fn pod_is_gone(&mut self, target: &Target, owner: Owner, cause: Cause, now: Moment) {
+        self.now = now;
+        self.change(*target, |entry| {
+            entry.last = owner;
+            (entry.cause, entry.since, entry.attempts) = (cause, now, 0);
+            entry.pod_ends();
+            entry.wish = Wish::Gone(Goes::Now);
         });
     }
 
@@ -175,65 +136,32 @@ impl Registrations {
         exclusive: bool,
         now: Moment,
     ) {
+        self.now = now;
         let (living, leaves) = living.map_or((None, None), |(pod, leaves)| (Some(pod), leaves));
-        let departed = &self.departed;
-        let Some(entry) = self.entries.get(target) else { return };
-        let mark = match entry.told {
-            Told::Perhaps(mark) | Told::Believed(mark) | Told::Registered(mark) => mark,
-            Told::Nothing | Told::Out(_) => PodMark::of(&entry.last.uid),
-        };
-        let its = departed.of(target, mark);
-        let is_told = matches!(entry.told, Told::Perhaps(_) | Told::Believed(_));
-        // A pod that has its address again has not lost it.
-        let has_it_again = living.as_ref().is_some_and(|pod| PodMark::of(&pod.uid) == mark);
-        let seen_to_go =
-            its.filter(|departure| is_told && !(has_it_again && departure.cause.loses_the_address()));
-        let seen_to_go = seen_to_go.cloned();
-        // Used if the bindings of the target's pod are unknown. Another pod may have lost the target since.
-        let through = its.or_else(|| departed.last(target)).and_then(|departure| departure.through.clone());
         self.change(*target, |entry| {
             if entry.orphan().is_none() {
                 return;
             }
-            let is_back = entry.cause == Cause::TargetReappeared;
-            let stale = if is_back { Cause::TargetReappeared } else { Cause::StaleTarget };
-            let mut goes = |cause, since| {
-                entry.told = Told::Perhaps(mark);
-                (entry.cause, entry.since, entry.attempts) = (cause, since, 0);
-                let lives_on = |pod: &&Owner| cause.spares_the_pod() && PodMark::of(&pod.uid) == mark;
-                let replaced = living.as_ref().filter(lives_on).cloned();
+            let its = living.as_ref().filter(|pod| entry.claimed() == Some(PodMark::of(&pod.uid)));
+            let mut goes = |cause: Cause| {
+                let replaced = its.filter(|_| cause.spares_the_pod()).cloned();
+                (entry.cause, entry.since, entry.attempts) = (cause, now, 0);
+                entry.pod_ends();
+                if let Some(owner) = its {
+                    entry.last = owner.clone();
+                    entry.lives_on = true;
+                    entry.take_out = if cause.spares_the_pod() { TakeOut::No } else { TakeOut::Due };
+                }
                 entry.wish = Wish::Gone(replaced.map_or(Goes::Now, Goes::Replaced));
-                entry.sight = sight;
-                if entry.through.is_none() {
-                    entry.through.clone_from(&through);
-                }
             };
-            // That its pod lost the target does not show who has registered the target since.
-            if let Some(departure) = seen_to_go.filter(|_| !is_back) {
-                goes(departure.cause, departure.seen);
-                (entry.last, entry.through) = (departure.owner, departure.through);
-                return;
-            }
-            // Any Service that may want the target would deregister it as well, and nothing holds the deregistration.
             if let Some(cause) = leaves {
-                goes(cause, now);
-                // The target is deregistered because of its pod. If the pod remains after all, the target is registered
-                // again.
-                if has_it_again {
-                    entry.taken_from = Some(mark);
-                }
-                return;
+                return goes(cause);
             }
             let waits = |entry: &mut Entry, orphan| entry.wish = Wish::Gone(Goes::Orphan(orphan));
             match (holder, sight) {
                 (Holder::Doubtful(pod), _) => waits(entry, Orphan::Doubted(pod.clone())),
-                (Holder::Nobody, None) => waits(entry, Orphan::Unjudged),
-                (Holder::Nobody, Some(Sight::Missing)) => {
-                    entry.wish = Wish::Gone(Goes::Now);
-                    (entry.told, entry.ended) = (Told::Out(Out::since(Some(Since::now(now)))), Some(now));
-                }
                 // It is too early to decide: the target may have been registered a moment ago.
-                (Holder::Nobody, Some(Sight::There(HealthState::Initial))) => {
+                (Holder::Nobody, None | Some(Sight::There(HealthState::Initial))) => {
                     waits(entry, Orphan::Unjudged);
                 }
                 (Holder::Nobody, Some(Sight::There(HealthState::Healthy | HealthState::ZonalShift)))
@@ -241,7 +169,7 @@ impl Registrations {
                 {
                     waits(entry, Orphan::Suspect);
                 }
-                (Holder::Pod, _) | (Holder::Nobody, Some(Sight::There(_))) => goes(stale, now),
+                (Holder::Pod, _) | (Holder::Nobody, Some(_)) => goes(Cause::StaleTarget),
             }
         });
     }

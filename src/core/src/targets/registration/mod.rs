@@ -1,48 +1,27 @@
 //! What Headgate has sent to AWS about the targets of one group, and what it must still send.
 //!
-//! * **Owns** the targets of one group, each with its state (`entry.rs`), the desired content of the ledger
-//!   (`stored.rs`), and the foreign targets.
+//! * **Owns** which pod should have which target, and why (`entry.rs`). [`claims`](crate::targets::claims) owns what
+//!   AWS may have and what the ledger contains.
 //! * **Flow.** The owner of a target changes ([`Registrations::want`]), a call starts or ends, a read succeeds, or the
-//!   ledger is read or written. After each of these, `entries.rs` derives again what each target waits for.
+//!   ledger is read or written. After each of these, `change` derives again what each target waits for.
 //! * **Assumes** that the caller reports when each call starts and ends, and asks for deregistrations first.
 //!
-//! Each target has a small state machine: what is wanted (the owner, by pod UID), what was sent to AWS, and the calls
-//! in flight. Its rules:
-//!
-//! * A deregistration never waits for a registration. If a `RegisterTargets` is in flight, Headgate sends
-//!   `DeregisterTargets` immediately, and again after the first call has ended. AWS may apply the two in either order.
-//! * A registration waits for a deregistration of the same target in flight, for the same reason.
-//! * If the owner of a registered target changes, Headgate registers the target again for the new owner, so that the
-//!   state of the old pod never counts for the new one. It does the same if the owner had lost the address in between.
-//! * A lost answer proves nothing. The target counts as perhaps registered until a `DeregisterTargets` has succeeded.
-//!   Deregistering a missing target succeeds (ELBv2 API reference).
-//! * Headgate only deregisters targets that it has registered.
-//! * Headgate remembers a deregistered target until two reads have not shown it and no call can take effect late any
-//!   more. AWS may apply a `RegisterTargets` that was given up after the `DeregisterTargets`. If no call of Headgate
-//!   can have registered a target that appears again, the target may belong to another installation (`inherit.rs`).
-//! * A target that repeatedly disappears soon after its registration is registered less and less often.
-//! * A rejected call is halved until the one bad target is alone. That target waits for a while, and the others
-//!   continue. If AWS rejects all targets, they wait together, and one of them is retried (`refusals.rs`).
-//! * The deregistration of targets of living pods waits until one of the new targets is healthy (`replaced.rs`).
-//! * A read counts for a target only if it began after the last call with the target had ended. If the target is
-//!   missing, the read must also have begun long enough after the call for AWS to show its effect.
+//! [`State`] has the rules for one target, and `removal.rs` decides when a target is deregistered. `refusals.rs`
+//! handles what AWS rejects, `room.rs` how many targets fit, `vanishing.rs` what somebody else deregisters, and
+//! `replaced.rs` the replacement of all targets.
 
 mod binders;
 mod calls;
-mod departed;
 mod entries;
 mod entry;
-mod evidence;
-mod foreign;
 mod holders;
 mod inherit;
-mod observed;
-mod putting_back;
 mod queue;
+mod reads;
 mod refusals;
+mod removal;
 mod replaced;
 mod room;
-mod stored;
 mod vanishing;
 mod waiting;
 mod writing;
@@ -51,85 +30,117 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 pub use self::{
     binders::{Binders, Planned},
-    entry::{Orphan, Since},
+    entry::Orphan,
     inherit::{Holder, Sight},
-    observed::Tombstone,
 };
 use self::{
-    departed::{Departed, Departure},
     entries::{Action, Entries, Queue},
-    entry::{Entry, Goes, Need, Out, PutBack, Told, Wish},
+    entry::{Entry, Goes, Removal, TakeOut, Wish},
     holders::Holders,
     refusals::{Refusals, Refused},
     replaced::Replaced,
     room::Room,
-    stored::Stored,
+    writing::Pace,
 };
 use crate::{
     ledger::PodMark,
     model::{
-        AskedHold, BindingKey, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target, Uid,
+        AskedHold, BindingKey, Bounds, Cause, IpFamily, Moment, ObjectKey, Origin, Owner, RequestId, Target,
+        Uid,
         account::{Account, Under},
         changes::Ownership,
+        claims::{Began, Delays, Wanted},
         target_group::GroupSettings,
     },
+    targets::claims::{State, Targets, Way},
 };
 
 /// The data of `DescribeTargetHealth` may be this old. AWS publishes no figures; users have seen seconds.
 pub const STALE: Duration = Duration::from_secs(5);
-/// How often the group is read while Headgate remembers a deregistered target.
-const READ_FOR_TOMBSTONES: Duration = Duration::from_secs(20);
-/// How many reads must not show a deregistered target before Headgate forgets it.
-const READS: u8 = 2;
+/// Added to durations that are compared with times of AWS.
+const MARGIN: Duration = Duration::from_secs(1);
+/// A read counts only if it began after an event, not at the same time.
+const A_MOMENT: Duration = Duration::from_millis(10);
+/// The shortest delay of a read for deregistered targets.
+const SOON: Duration = Duration::from_secs(2);
+/// After an address got another pod, the load balancer may report the health of the old pod for this long. The defaults
+/// of AWS are two failed checks, 30 s apart, with a timeout of 10 s.
+const NOTICE: Duration = Duration::from_secs(90);
+
+/// The term of this leader, for one group.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    number: u64,
+    /// Whether the ledger of the group was read in this term.
+    has_begun: bool,
+    /// Until when calls of the term before may take effect.
+    settled: Moment,
+}
+
+/// The registration call in flight, and how many targets did not fit when AWS last rejected some.
+#[derive(Clone, Copy, Debug, Default)]
+struct Adding {
+    call: Option<RequestId>,
+    unplaced: usize,
+}
 
 /// The registrations of one target group. See the module docs.
 #[derive(Clone, Debug)]
 pub struct Registrations {
     entries: Entries,
+    claims: Targets,
     binders: Binders,
     replaced: Replaced,
     room: Room,
-    /// How many targets did not fit when AWS last rejected some.
-    unplaced: usize,
-    adding: Option<RequestId>,
+    adding: Adding,
     /// What AWS rejects: registrations and deregistrations.
     unregistered: Refusals,
     unremoved: Refusals,
-    stored: Stored,
-    departed: Departed,
     holders: Holders,
+    stored: Pace,
     family: IpFamily,
-    /// How long a call that was given up, or that an earlier leader sent, may still take effect.
-    late: Duration,
-    /// Whether Headgate tracks since when AWS has a target that no read has confirmed.
-    dates_answers: bool,
+    settings: GroupSettings,
+    term: Term,
+    now: Moment,
 }
 
 impl Registrations {
-    /// Handles a failed read of the group. Does nothing.
-    pub const fn unread(&mut self, _now: Moment) {}
-
-    /// Begins the term with this number. Does nothing.
-    pub const fn begins(&mut self, _term: u64, _now: Moment) {}
-
     /// Starts without wanted targets and without a ledger. `seed` is for jitter.
     pub fn new(settings: &GroupSettings, seed: u64) -> Self {
+        let delays = Delays {
+            late: settings.late + MARGIN,
+            stale: STALE + MARGIN,
+            bound: settings.bounds.network,
+            notice: NOTICE,
+        };
         Self {
             entries: Entries::default(),
+            claims: Targets::new(delays),
             binders: Binders::none(settings.read_only),
             replaced: Replaced::new(settings.replacement_grace),
             room: Room::default(),
-            unplaced: 0,
-            adding: None,
+            adding: Adding::default(),
             unregistered: Refusals::default(),
             unremoved: Refusals::default(),
-            stored: Stored::new(seed),
-            departed: Departed::default(),
             holders: Holders::new(settings.holder_patience),
+            stored: Pace::new(seed),
             family: IpFamily::V4,
-            late: settings.late,
-            dates_answers: settings.dates_registrations,
+            settings: *settings,
+            term: Term { number: 0, has_begun: false, settled: Moment::START },
+            now: Moment::START,
         }
+    }
+
+    /// Begins a term with this number. `is_settled`: the leader before has recorded that none of its calls can take
+    /// effect late.
+    pub fn begins(&mut self, Began { term, at, is_settled }: Began) {
+        let late = if is_settled { Duration::ZERO } else { self.settings.late + MARGIN };
+        (self.term.number, self.term.settled) = (term, at + late);
+    }
+
+    /// Whether nothing of this term or of the one before can take effect late.
+    pub fn is_settled(&self) -> bool {
+        self.claims.is_settled() || (self.is_empty() && !self.has_ledger())
     }
 
     /// Sets the owner of a target, or the bindings through which the owner has it. `of_the_pod`: whether the cause is
@@ -137,24 +148,7 @@ impl Registrations {
     pub fn want(&mut self, ownership: Ownership, of_the_pod: bool) {
         let Ownership { through, target, owner, cause, seen } = ownership;
         self.note_family(target.ip);
-        if let Some(entry) = self.entries.get(&target) {
-            let (last, before) = (entry.last.clone(), entry.cause);
-            let has_gone_before = self.departed.of(&target, PodMark::of(&last.uid)).is_some();
-            match &owner {
-                // An earlier record about this pod is outdated.
-                None if entry.told.mark().is_none() || has_gone_before => {
-                    let departure = Departure { owner: last, through: Some(through.clone()), cause, seen };
-                    self.departed.note(target, departure);
-                }
-                // The ledger may name the pod that lost the target, and may be read again.
-                Some(owner) if last.uid != owner.uid && entry.namespace().is_some() => {
-                    let through = entry.through.clone();
-                    let cause = if entry.is_wanted() { Cause::IpChanged } else { before };
-                    self.departed.note(target, Departure { owner: last, through, cause, seen });
-                }
-                _ => {}
-            }
-        }
+        self.now = self.now.max(seen);
         if owner.is_none() && cause.spares_the_pod() {
             self.replaced.changes();
         }
@@ -169,17 +163,11 @@ impl Registrations {
             if owner.is_some() && entry.owner() == owner.as_ref() {
                 return;
             }
-            if owner.is_some() {
-                entry.comes_back();
-            }
-            let went = !entry.is_wanted() && (entry.attempts > 0 || entry.deregistering.is_some());
-            entry.put_back = entry.put_back_for(owner.as_ref(), of_the_pod, seen);
-            if owner.is_none() {
-                entry.note_taken_out(of_the_pod);
-            }
-            if let Some(owner) = &owner {
-                entry.last = owner.clone();
-            }
+            let may_live = cause.may_come_back() || cause == Cause::NodeDisrupted;
+            let is_its = entry.owner().is_some_and(|owner| entry.told() == Some(PodMark::of(&owner.uid)));
+            let is_taken_out = owner.is_none() && of_the_pod && may_live && is_its;
+            entry.take_out = if is_taken_out { TakeOut::Due } else { TakeOut::No };
+            entry.lives_on = owner.is_none() && (may_live || cause.spares_the_pod());
             let replaced = cause.spares_the_pod().then(|| Goes::Replaced(entry.last.clone()));
             entry.wish = match owner {
                 Some(owner) => Wish::There(owner),
@@ -189,47 +177,21 @@ impl Registrations {
             (entry.cause, entry.since, entry.attempts) = (cause, seen, 0);
             entry.forget_refusals();
             entry.set_aside = None;
-            // A sight from before the deregistration does not count if the target remains registered after all.
-            let stands = |entry: &Entry| !entry.is_wanted() || (entry.is_registered() && !went);
-            entry.sight = entry.sight.filter(|_| stands(entry));
         });
-    }
-
-    /// The pods that lost a target, even if AWS may still have the target.
-    pub fn departed(&self, now: Moment) -> Departed {
-        let mut departed = self.departed.clone();
-        for (target, entry) in self.entries.iter().filter(|(_, entry)| !entry.is_wanted()) {
-            let Entry { last, through, cause, .. } = entry;
-            let (owner, through) = (last.clone(), through.clone());
-            departed.note(*target, Departure { owner, through, cause: *cause, seen: now });
-        }
-        departed
-    }
-
-    /// Takes over the pods that lost a target.
-    pub fn have_departed(&mut self, departed: Departed) {
-        self.departed = departed;
     }
 
     /// Cause time of the oldest deregistration that AWS has not accepted yet. It may be waiting, backing off or in
     /// flight.
     pub fn oldest_untaken_removal(&self) -> Option<Moment> {
         let waiting = self.entries.all_waiting(Action::Deregister).map(|(since, _)| *since);
-        let in_flight =
-            self.entries.values().filter(|entry| !entry.is_wanted() && entry.deregistering.is_some());
-        waiting.chain(in_flight.map(|entry| entry.since)).min()
+        let is_removed = |entry: &&Entry| !entry.is_wanted() && entry.told().is_some() && !entry.is_idle();
+        waiting.chain(self.entries.values().filter(is_removed).map(|entry| entry.since)).min()
     }
 
     /// The target group does not exist, so it has no targets, and none can appear again.
     pub fn group_is_gone(&mut self) {
-        // Headgate may read the ledger again before the ledger records this.
-        let known =
-            self.entries.iter().filter(|(_, entry)| entry.is_tombstone() && entry.namespace().is_some());
-        for (target, Entry { last, through, cause, since, .. }) in known {
-            let (owner, through) = (last.clone(), through.clone());
-            self.departed.note(*target, Departure { owner, through, cause: *cause, seen: *since });
-        }
-        self.drop_those(|entry| entry.is_tombstone() || entry.orphan().is_some());
+        self.claims.group_is_gone(self.now);
+        self.change_all();
         self.let_go(usize::MAX);
         self.room = Room::default();
     }
@@ -240,48 +202,43 @@ impl Registrations {
         self.entries.values().filter(contested).count()
     }
 
-    /// How long until a read can show something new about a deregistered target.
+    /// How long until a read can show something new about an unwanted target, or about a claim of an earlier leader.
     pub fn next_look(&self, now: Moment) -> Option<Duration> {
-        let mut tombstones = self.entries.values().filter(|entry| entry.is_tombstone()).peekable();
-        tombstones.peek()?;
-        if tombstones.any(|entry| entry.out().missing == 0) {
-            return Some(STALE);
-        }
-        let mut all = self.entries.values();
-        all.any(|entry| entry.is_tombstone() && !entry.has_done_its_duty(self.late, now))
-            .then_some(READ_FOR_TOMBSTONES)
+        let all = self.entries.values().filter_map(|entry| entry.state.as_ref());
+        let due = all.filter_map(|state| self.claims.counts_from(state)).min()?;
+        Some((due + A_MOMENT).since(now).max(SOON))
     }
 
-    /// Whether AWS may still have an unwanted target of `origin`, or a call with one is in flight. A target that
-    /// `origin` had recently also counts if the ledger names another pod for it.
+    /// Whether AWS may still have an unwanted target of `origin`, or a call with one is in flight.
     pub fn is_leaving(&self, origin: &Origin) -> bool {
-        let has = |entry: &Entry| entry.through.as_ref().is_some_and(|through| through.is_of(origin));
-        let had = |target: &Target| self.departed.had(target, origin);
-        self.leaving().any(|(target, entry)| has(entry) || (entry.goes_for_good() && had(target)))
+        let named = origin.to_string();
+        self.leaving().any(|(target, entry)| match &entry.through {
+            Some(through) => through.is_of(origin),
+            None => {
+                entry.goes_for_good() && self.claims.binding(target).is_some_and(|binding| **binding == named)
+            }
+        })
     }
 
-    /// Like [`Self::is_leaving`], for targets that only the ledger names, which may belong to any object. Targets that
-    /// a binding may turn out to want do not count.
+    /// Like [`Self::is_leaving`], for targets whose binding is unknown.
     pub fn is_leaving_unknown(&self) -> bool {
-        self.leaving().any(|(_, entry)| entry.through.is_none() && entry.goes_for_good())
+        let is_unknown = |(target, entry): (&Target, &Entry)| {
+            entry.through.is_none() && entry.goes_for_good() && self.claims.binding(target).is_none()
+        };
+        self.leaving().any(is_unknown)
     }
 
     /// The unwanted targets that AWS may have. A target that another cluster may have got does not count.
     fn leaving(&self) -> impl Iterator<Item = (&Target, &Entry)> {
         let leaves = |(_, entry): &(&Target, &Entry)| {
-            !entry.is_wanted() && !entry.is_tombstone() && entry.orphan() != Some(&Orphan::Suspect)
+            !entry.is_wanted() && entry.told().is_some() && entry.orphan() != Some(&Orphan::Suspect)
         };
         self.entries.iter().filter(leaves)
     }
 
-    /// Forgets the pods that lost a target long ago.
-    pub fn forget_departed(&mut self, now: Moment) {
-        self.departed.forget(now);
-    }
-
-    /// Whether there is no target, no pod that recently lost one, and no namespace that holds the group.
+    /// Whether there is no target and no namespace that holds the group.
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty() && self.departed.is_empty() && self.holders.is_empty()
+        self.entries.is_empty() && self.holders.is_empty()
     }
 
     /// Whether `target` is registered for the pod that should have it.
@@ -289,9 +246,13 @@ impl Registrations {
         self.entries.get(target).is_some_and(Entry::is_registered)
     }
 
+    /// Whether the ledger names `target` for the pod that should have it, and no read has shown yet that AWS has it.
+    pub fn is_believed(&self, target: &Target) -> bool {
+        self.entries.get(target).is_some_and(Entry::is_believed)
+    }
+
     /// The unwanted targets that AWS may have for a pod with these addresses, each with the requested hold. This
-    /// includes targets of an earlier leader. It also includes targets that briefly belonged to another pod and were
-    /// not registered for it.
+    /// includes targets of an earlier leader.
     pub fn all_of<'a>(
         &'a self,
         uid: &'a Uid,
@@ -309,10 +270,8 @@ impl Registrations {
 
     fn had_by<'a>(&'a self, uid: &'a Uid) -> impl Iterator<Item = (&'a Target, &'a Entry)> {
         let mark = PodMark::of(uid);
-        let was_its = move |entry: &Entry| entry.last.uid == *uid || entry.taken_from == Some(mark);
-        let is_told = move |entry: &Entry| !entry.is_wanted() && entry.told.mark() == Some(mark);
-        let is_in = |entry: &Entry| !entry.is_tombstone() && !entry.paused;
-        self.entries.of_pod(mark).filter(move |(_, entry)| (was_its(entry) || is_told(entry)) && is_in(entry))
+        let is_its = move |entry: &Entry| !entry.is_wanted() && entry.told() == Some(mark) && !entry.paused;
+        self.entries.of_pod(mark).filter(move |(_, entry)| is_its(entry))
     }
 
     /// Whether a target belongs, or belonged, to this pod.
@@ -325,13 +284,13 @@ impl Registrations {
         self.entries.take_pods_changed()
     }
 
-    /// Whether AWS has accepted the deregistration of `target`, and no call can register it again, for the pod that had
-    /// it and has these addresses. Also true if the target belongs, or may belong, to another pod.
+    /// Whether AWS has accepted the deregistration of `target`, for the pod that had it and has these addresses. Also
+    /// true if the target belongs, or may belong, to another pod.
     pub fn is_out(&self, target: &Target, uid: &Uid, ips: &[IpAddr]) -> bool {
         let is_anothers = |entry: &Entry| {
             is_lost(target, entry, uid, ips) || entry.owner().is_some_and(|owner| owner.uid != *uid)
         };
-        self.entries.get(target).is_none_or(|entry| entry.is_seen_out() || is_anothers(entry))
+        self.entries.get(target).is_none_or(|entry| entry.is_out() || is_anothers(entry))
     }
 
     /// Whether `target` should be registered.
@@ -349,7 +308,7 @@ impl Registrations {
     pub fn ending(&self, binding: &BindingKey) -> impl Iterator<Item = (&Target, &ObjectKey, Cause, bool)> {
         let ends = move |entry: &Entry| !entry.is_wanted() && entry.binding() == Some(binding);
         let ending = self.entries.iter().filter(move |(_, entry)| ends(entry));
-        ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, !entry.is_tombstone()))
+        ending.map(|(target, entry)| (target, &entry.last.pod, entry.cause, entry.told().is_some()))
     }
 
     /// The targets that should be registered.
@@ -375,12 +334,22 @@ impl Registrations {
             binding: entry.binding(),
             paused: entry.paused,
             paused_by: self.paused_by(target),
-            under: self.under(target, entry),
+            under: self.under(entry),
             cause: entry.cause,
             since: entry.since,
-            ended: entry.ended,
+            ended: self.ended(entry),
             attempts: entry.attempts,
         })
+    }
+
+    /// When the last call with the target ended, or the ledger was read.
+    fn ended(&self, entry: &Entry) -> Option<Moment> {
+        match entry.state? {
+            State::Registered { since, .. } | State::Absent { since } => Some(since),
+            State::Draining(draining) => draining.accepted(),
+            State::Unsettled { .. } => Some(self.term.settled),
+            State::Claiming { .. } | State::Registering { .. } | State::Deregistering { .. } => None,
+        }
     }
 
     /// The unwanted targets that a pod of this name had. `uid`: also requires this UID.
@@ -394,41 +363,64 @@ impl Registrations {
         })
     }
 
-    fn under(&self, target: &Target, entry: &Entry) -> Under {
-        match &entry.wish {
-            Wish::There(_) if entry.registering.is_some() => Under::Registering,
-            Wish::There(_) if entry.deregistering.is_some() => Under::AfterRemoval,
-            Wish::There(_) if entry.put_back != PutBack::No => Under::AfterGate(entry.put_back.until()),
-            Wish::There(_) => match (entry.set_aside, entry.due()) {
-                (Some(until), _) => Under::Contested(until),
-                (None, Need::Register) if entry.refused == Refused::Waits => {
-                    self.unregistered.until().map_or(Under::ToRegister, Under::SetAside)
-                }
-                (None, Need::Register) if self.entries.queue_of(target) == Some(Queue::Note) => Under::ToNote,
-                (None, Need::Register) => Under::ToRegister,
-                (None, _) if entry.is_registered() => Under::Registered,
-                (None, _) => Under::Believed,
-            },
-            Wish::Gone(_) if entry.deregistering.is_some() => Under::Removing,
-            Wish::Gone(Goes::Orphan(Orphan::Suspect)) => Under::Suspect,
-            Wish::Gone(Goes::Orphan(_)) => Under::Doubted,
-            Wish::Gone(_) if entry.is_tombstone() => Under::Removed,
-            Wish::Gone(_) if self.entries.queue_of(target) == Some(Queue::Held) => Under::Held,
-            Wish::Gone(_) if entry.refused == Refused::Waits => {
-                self.unremoved.until().map_or(Under::ToRemove, Under::SetAside)
+    fn under(&self, entry: &Entry) -> Under {
+        let set_aside = |refusals: &Refusals, or: Under| match entry.refused {
+            Refused::Waits => refusals.until().map_or(or, Under::SetAside),
+            _ => or,
+        };
+        if !entry.is_wanted() {
+            return match (&entry.wish, entry.state, entry.removal) {
+                (_, Some(State::Deregistering { .. }), _) => Under::Removing,
+                (Wish::Gone(Goes::Orphan(Orphan::Suspect)), ..) => Under::Suspect,
+                (Wish::Gone(Goes::Orphan(_)), ..) => Under::Doubted,
+                (_, Some(State::Unsettled { call: Some(_), .. }), _) => Under::Removing,
+                _ if entry.told().is_none() => Under::Removed,
+                (_, _, Removal::Held) => Under::Held,
+                (_, _, Removal::AfterGate) => Under::AfterGate,
+                (_, _, Removal::AfterTerm(until)) => Under::AfterTerm(until),
+                _ => set_aside(&self.unremoved, Under::ToRemove),
+            };
+        }
+        match (entry.state, entry.set_aside) {
+            (Some(State::Registering { .. } | State::Unsettled { call: Some((_, Way::In)), .. }), _) => {
+                Under::Registering
             }
-            Wish::Gone(_) => Under::ToRemove,
+            (Some(State::Deregistering { .. }), _) => Under::AfterRemoval,
+            (_, Some(until)) => Under::Contested(until),
+            _ if entry.is_registered() => Under::Registered,
+            _ if entry.is_believed() => Under::Believed,
+            (Some(State::Claiming { .. }), _) if entry.way.is_none() => Under::ToNote,
+            _ => set_aside(&self.unregistered, Under::ToRegister),
         }
     }
 
     /// Whether this target is unwanted, and AWS has not accepted its deregistration.
     pub fn is_to_go(&self, target: &Target) -> bool {
-        self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && !entry.is_tombstone())
+        self.entries.get(target).is_some_and(|entry| !entry.is_wanted() && entry.told().is_some())
     }
 
     /// The targets that AWS may have.
     pub fn told(&self) -> BTreeSet<Target> {
-        self.entries.which(|entry| entry.told.mark().is_some()).copied().collect()
+        self.entries.which(|entry| entry.told().is_some()).copied().collect()
+    }
+
+    /// The targets that are taken from living pods, whose gates must be closed first.
+    pub fn put_backs(&self) -> impl Iterator<Item = &Target> {
+        self.entries.waiting(Queue::Gate).map(|(_, target)| target)
+    }
+
+    /// The pod from which `target` is taken, and whether its gate is being closed already.
+    pub fn put_back(&self, target: &Target) -> Option<(&Owner, bool)> {
+        let entry = self.entries.get(target)?;
+        (entry.removal == Removal::AfterGate).then_some((&entry.last, entry.take_out == TakeOut::Closing))
+    }
+
+    /// Sets the state of the pod's gate: open and being closed, or not open.
+    pub fn gate_is(&mut self, target: &Target, is_open: bool, now: Moment) {
+        self.now = now;
+        self.change(*target, |entry| {
+            entry.take_out = if is_open { TakeOut::Closing } else { TakeOut::Closed };
+        });
     }
 
     /// Records the address family, which all targets of a group share.
@@ -436,25 +428,10 @@ impl Registrations {
         self.family = if ip.is_ipv4() { IpFamily::V4 } else { IpFamily::V6 };
     }
 
-    /// Removes the entry of `target`, which is no longer needed.
-    fn drop_entry(&mut self, target: &Target) {
-        self.entries.remove(target);
-        if self.stored.content().get(target).is_some() {
-            self.stored.touch();
-        }
-    }
-
-    /// Removes the entries that satisfy `over`.
-    fn drop_those(&mut self, over: impl Fn(&Entry) -> bool) {
-        for target in self.entries.which(over).copied().collect::<Vec<_>>() {
-            self.drop_entry(&target);
-        }
-    }
-
-    /// Which targets may be registered has changed.
-    fn requeue(&mut self) {
-        let waiting = self.entries.all_waiting(Action::Register).chain(self.entries.waiting(Queue::Note));
-        for target in waiting.map(|(_, target)| *target).collect::<Vec<_>>() {
+    /// Something has changed on which all targets may depend.
+    fn change_all(&mut self) {
+        let all: Vec<Target> = self.entries.which(|_| true).copied().collect();
+        for target in all {
             self.change(target, |_| {});
         }
     }
@@ -467,25 +444,46 @@ impl Registrations {
 
     /// Changes the entry of `target`, if there is one, and everything that depends on it.
     fn change(&mut self, target: Target, change: impl FnOnce(&mut Entry)) {
-        let Self { entries, stored, binders, .. } = self;
-        let judged = |entry: &mut Entry| {
+        let Self { entries, claims, binders, stored, now, .. } = self;
+        let (now, settled) = (*now, self.term.settled);
+        let bounds = &self.settings.bounds;
+        entries.change(target, |entry| {
             change(entry);
             binders.judge(entry);
-        };
-        entries.change(target, |mark| stored.allows(&target, mark), judged);
-        let Some(entry) = entries.get(&target) else { return };
-        let is_over = entry.due() == Need::Nothing
-            && entry.is_tombstone()
-            && (entry.ended.is_none() || entry.is_foreign());
-        if is_over {
-            self.drop_entry(&target);
-            return;
-        }
-        let before = stored.content().get(&target);
-        if entry.note(before) != before {
-            stored.touch();
+            claims.set_bound(target, Some(bound(entry.asked, bounds)));
+            let wanted = entry.owner().map(|owner| Wanted {
+                pod: PodMark::of(&owner.uid),
+                binding: entry.binding().map(|key| key.origin.to_string()).unwrap_or_default().into(),
+                may_add: !entry.paused && entry.set_aside.is_none(),
+            });
+            claims.want(target, wanted);
+            entry.shown = claims.reads().health(&target);
+            // A call that is given up changes the state, and the state decides whether the deregistration is held.
+            for _ in 0..2 {
+                entry.removal = entry.removal(settled, now);
+                entry.way = claims.plan(&target, now, entry.removal == Removal::Now);
+                entry.takes(claims.state(&target).copied());
+            }
+            entry.until = claims.waits_until(&target).filter(|until| *until > now);
+        });
+        stored.touch();
+        let is_over =
+            |entry: &Entry| !entry.is_wanted() && matches!(entry.state, None | Some(State::Absent { .. }));
+        if entries.get(&target).is_some_and(is_over) {
+            // The state remains until a read confirms it. An older read may still show the target, which is not foreign
+            // then.
+            if entries.get(&target).is_some_and(|entry| entry.state.is_none()) {
+                entries.remove(&target);
+                claims.set_bound(target, None);
+            }
         }
     }
+}
+
+/// The propagation delay of the target. A hold of zero does not make it shorter.
+fn bound(asked: AskedHold, bounds: &Bounds) -> Duration {
+    let all = AskedHold { hold: crate::model::Hold::Auto, ..asked };
+    asked.bound(None, bounds).or_else(|| all.bound(None, bounds)).unwrap_or_default()
 }
 
 /// Whether a pod with these addresses no longer has a part in a target that it had. The target remains registered for
@@ -494,6 +492,3 @@ fn is_lost(target: &Target, entry: &Entry, uid: &Uid, ips: &[IpAddr]) -> bool {
     let is_held_for_another = || entry.replaced().is_some_and(|owner| owner.uid != *uid);
     (entry.is_left_to_others() || is_held_for_another()) && !ips.contains(&target.ip)
 }
-
-#[cfg(test)]
-mod tests;

@@ -43,7 +43,7 @@ impl Registrations {
     }
 
     fn addition(&self) -> Option<(Try, Moment)> {
-        let may = self.adding.is_none() && !self.room.is_full();
+        let may = self.adding.call.is_none() && !self.room.is_full();
         self.next_try(Action::Register).filter(|_| may)
     }
 
@@ -67,8 +67,8 @@ impl Registrations {
 
     /// How many registrations did not fit when AWS last reported so. Zero if none waits.
     pub fn unplaced(&self) -> usize {
-        let waits = self.entries.tried(Action::Register).all() > 0 || self.adding.is_some();
-        if waits { self.unplaced } else { 0 }
+        let waits = self.entries.tried(Action::Register).all() > 0 || self.adding.call.is_some();
+        if waits { self.adding.unplaced } else { 0 }
     }
 
     /// Why the next call of this action is sent, if there is one, and since when its longest waiting target waits.

@@ -1,8 +1,9 @@
 //! Property tests with randomly changed TargetLedgers.
 
 use headgate_core::{
-    ledger::{Ledger, Noted, PodMark},
+    ledger::{PackedLedger, PodMark},
     model::{
+        claims::{Claim, Content},
         object::Uid,
         target::Target,
         target_group::{IpFamily, TargetGroupArn},
@@ -18,16 +19,16 @@ use crate::{
 
 const ARN: &str = "arn:aws:elasticloadbalancing:us-east-1:123456789012:targetgroup/web/6d0ecf831eec9f09";
 
-fn ledger() -> Ledger {
-    let mut ledger = Ledger::default();
-    for (last, noted) in [(1, Noted::Registered), (2, Noted::Intended), (3, Noted::Removed)] {
-        ledger.note(Target::new([10, 0, 0, last].into(), 80), noted, PodMark::of(&Uid::new("a")));
-    }
-    ledger
+fn ledger() -> Content {
+    let claim = |last| {
+        let claim = Claim { pod: PodMark::of(&Uid::new("a")), binding: Some("Service shop/web".into()) };
+        (Target::new([10, 0, 0, last].into(), 80), claim)
+    };
+    Content { term: 3, claims: (1..4).map(claim).collect(), holders: ["shop".into()].into() }
 }
 
 fn object() -> Value {
-    let packed = ledger().pack(&TargetGroupArn::parse(ARN).unwrap(), IpFamily::V4);
+    let packed = PackedLedger::of(&TargetGroupArn::parse(ARN).unwrap(), IpFamily::V4, &ledger());
     json!({
         "apiVersion": "headgate.dev/v1alpha1", "kind": "TargetLedger",
         "metadata": {"name": "web-6d0ecf831eec9f09", "resourceVersion": "7"}, "spec": pack(&packed),

@@ -342,7 +342,7 @@ impl World {
         self.lease = None;
         self.replicas[replica].leads = true;
         self.terms += 1;
-        self.step(replica, Input::Leadership(Leadership::Leading { term: self.terms }))
+        self.step(replica, Input::Leadership(Leadership::Leading { term: self.terms, is_settled: false }))
     }
 
     /// A process starts: it lists everything.

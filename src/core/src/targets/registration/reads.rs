@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use super::{
-    Registrations, Tombstone,
+    Registrations,
     entry::{Entry, Unproven},
 };
 use crate::{
@@ -15,14 +15,8 @@ use crate::{
 impl Registrations {
     /// Takes in a read that began at `began`. Missing targets will be registered again. Returns whether somebody else
     /// has deregistered a target.
-    pub fn observed(
-        &mut self,
-        states: &BTreeMap<Target, Health>,
-        began: Moment,
-        now: Moment,
-        _keeps: impl Fn(&Target, Tombstone<'_>) -> bool,
-    ) -> bool {
-        (self.now, self.read) = (now, Some(began));
+    pub fn observed(&mut self, states: &BTreeMap<Target, Health>, began: Moment, now: Moment) -> bool {
+        self.now = now;
         let shown = states.iter().map(|(target, health)| (*target, health.state)).collect();
         self.claims.read(began, shown, now);
         let mut taken = false;
@@ -47,15 +41,15 @@ impl Registrations {
     /// Handles a failed read of the group.
     pub fn unread(&mut self, now: Moment) {
         self.now = now;
-        self.claims.unread();
+        self.claims.reads_mut().fail();
         self.change_all();
     }
 
     /// Whether `target` is registered for this pod, and the last read shows the health of that pod.
-    pub fn is_told_by(&self, target: &Target, uid: &Uid, _began: Moment) -> bool {
+    pub fn is_told_by(&self, target: &Target, uid: &Uid) -> bool {
         let health = self.claims.health(target, PodMark::of(uid));
         let own = self.owner(target).is_some_and(|owner| owner == uid);
-        own && health.is_some() && health == self.claims.shown(target)
+        own && health.is_some() && health == self.claims.reads().health(target)
     }
 
     /// Since when AWS has `target` for this pod, if this leader has registered it and no later read has succeeded.
@@ -64,7 +58,8 @@ impl Registrations {
         let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
         match entry.state {
             Some(State::Registered { pod, since, .. }) if is_new && pod == PodMark::of(uid) => {
-                (entry.is_registered() && self.read.is_none_or(|read| read < since)).then_some(since)
+                (entry.is_registered() && self.claims.reads().began().is_none_or(|read| read < since))
+                    .then_some(since)
             }
             _ => None,
         }
@@ -76,9 +71,17 @@ impl Registrations {
     pub fn may_be_sent_to(&self, target: &Target) -> Option<(&Owner, bool)> {
         let entry = self.entries.get(target)?;
         let registered = entry.told().is_some() && !matches!(entry.state, Some(State::Registering { .. }));
-        let is_new = entry.unproven.is_some_and(|unproven| !unproven.inherited);
-        let is_healthy = self.claims.shown(target).is_some_and(HealthState::is_healthy);
-        registered.then_some((&entry.last, !is_new || is_healthy))
+        let new_since = entry.unproven.filter(|unproven| !unproven.inherited).map(|unproven| unproven.since);
+        // An earlier read may show what AWS had there before.
+        let is_healthy = |since| {
+            let shown = self
+                .claims
+                .reads()
+                .health(target)
+                .filter(|_| self.claims.reads().began().is_some_and(|read| read > since));
+            shown.is_some_and(HealthState::is_healthy)
+        };
+        registered.then_some((&entry.last, new_since.is_none_or(is_healthy)))
     }
 
     /// Whether a read that began at `began` still counts for `target`. It does not if a call with the target is in
@@ -95,12 +98,7 @@ impl Registrations {
     }
 
     /// How long each target took to become healthy that is healthy for the first time since its registration.
-    pub fn grown_healthy(
-        &mut self,
-        _seen: &BTreeMap<Target, Health>,
-        _began: Moment,
-        now: Moment,
-    ) -> Vec<Duration> {
+    pub fn grown_healthy(&mut self, now: Moment) -> Vec<Duration> {
         let mut took = Vec::new();
         for (_, entry) in self.entries.iter_mut() {
             if matches!(entry.state, Some(State::Registered { health: Some(HealthState::Healthy), .. }))
@@ -124,7 +122,6 @@ impl Registrations {
     pub fn find_never_healthy(
         &mut self,
         seen: &BTreeMap<Target, Health>,
-        _began: Moment,
         long: Duration,
         was_healthy: impl Fn(&Owner) -> bool,
         now: Moment,
@@ -155,19 +152,15 @@ impl Registrations {
         found
     }
 
-    /// For each deregistered target of a pod: since when AWS no longer has it, and the hold that was requested for it.
-    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (super::Since, AskedHold)> {
+    /// For each deregistered target of a pod: when AWS accepted the deregistration, and the hold that was requested for
+    /// the target.
+    pub fn out_of(&self, uid: &Uid) -> impl Iterator<Item = (Moment, AskedHold)> {
         let mark = PodMark::of(uid);
         self.entries.of_pod(mark).filter_map(move |(_, entry)| match entry.state {
             Some(State::Draining(draining)) if draining.pod() == mark => {
-                Some((super::Since::Here { at: draining.accepted()?, after: None }, entry.asked))
+                Some((draining.accepted()?, entry.asked))
             }
             _ => None,
         })
-    }
-
-    /// The targets of a pod that only the ledger shows as deregistered. Always empty.
-    pub fn said_out_of(&self, _uid: &Uid) -> impl Iterator<Item = &Target> {
-        std::iter::empty()
     }
 }

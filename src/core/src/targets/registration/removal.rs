@@ -1,25 +1,8 @@
 //! The one rule for deregistration: whether an unwanted target is deregistered now, and why not. `verdict.rs` has the
 //! rule for registration.
 
-use super::entry::{Entry, Goes, TakeOut, Wish};
+use super::entry::{Entry, Goes, Removal, TakeOut, Wish};
 use crate::model::Moment;
-
-/// Whether an unwanted target may be deregistered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// Yes, immediately.
-    Now,
-    /// No: all its bindings are paused.
-    Paused,
-    /// No: Headgate does not know the pod and must first judge the target.
-    Unjudged,
-    /// No: all targets are being replaced, and the new targets do not serve yet.
-    Held,
-    /// No: the readiness gate of its living pod must be closed first.
-    AfterGate,
-    /// No: the pod is alive, and an earlier leader may open its gate until then.
-    AfterTerm(Moment),
-}
 
 impl Entry {
     /// Whether an unwanted target may be deregistered. Calls of the term before may take effect until `settled`.
