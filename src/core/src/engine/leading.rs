@@ -38,7 +38,7 @@ fn had(stored: &StoredLedger) -> Vec<(IpAddr, PodMark)> {
     content.claims.iter().map(|(target, claim)| (target.ip, claim.pod)).collect()
 }
 
-/// The pod of a claim on `target`, if this replica has seen the pod end or lose the address, and why it is no target. A
+/// The pod that the ledger names for `target`, if this replica has seen the pod end or lose the address, and why it is no target. A
 /// pod that shows no address yet may have this one, because the watch may lag.
 fn went(known: &Knowledge, mark: PodMark, target: &Target) -> Option<(Owner, Cause)> {
     if let Some(owner) = known.gone.of(mark) {

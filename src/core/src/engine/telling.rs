@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Creates reports about a problem on the affected pods.
+    /// Creates a report on each pod that the problem affects.
     pub(super) fn tell_pods(&mut self, trouble: &Trouble) {
         let TroubleKind::HostNetwork { waiting, owner, target } = &trouble.kind else { return };
         if self.term.role() == Role::Standby {

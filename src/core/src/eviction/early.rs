@@ -92,7 +92,7 @@ impl Early {
         self.drained.contains(node)
     }
 
-    /// Removes the record of a node that remains or is deleted.
+    /// Removes the record of a node that will not be removed, or that was deleted.
     pub fn forget_node(&mut self, node: &Arc<str>) {
         self.drained.remove(node);
     }

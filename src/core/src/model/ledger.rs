@@ -59,7 +59,7 @@ pub struct PackedLedger {
     pub group: TargetGroupArn,
     /// The IP family of the targets.
     pub family: IpFamily,
-    /// The claims and the bindings of the group.
+    /// The targets and the bindings of the group.
     pub content: Packed,
 }
 

@@ -1,4 +1,4 @@
-//! Ledgers as other writers may have changed them. That what is packed is read again is tested beside
+//! Ledgers as other writers may have changed them. That what is packed is read again is tested next to
 //! [`Content`](crate::model::claims::Content).
 
 use proptest::prelude::*;

@@ -31,9 +31,8 @@ pub struct TargetLedgerSpec {
     /// Term of the leader that wrote the ledger: how often the Lease had changed its holder by then.
     #[schemars(range(min = 0, max = 2_147_483_647))]
     pub term: u64,
-    /// Targets to which a load balancer may send, or which a call of Headgate may still register. Written before the
-    /// first call. Each entry has address, port (2 bytes), FNV-1a hash of the pod's UID (8 bytes) and number of the
-    /// binding (2 bytes), big-endian.
+    /// Targets that may receive requests. Each entry: address, port (2 bytes), FNV-1a hash of the pod's UID (8 bytes),
+    /// binding number (2 bytes); big-endian.
     #[serde(default = "nothing", skip_serializing_if = "is_nothing")]
     #[schemars(schema_with = "super::bytes")]
     pub claims: ByteString,

@@ -46,7 +46,7 @@ const INBOX: usize = 4096;
 const AT_ONCE: usize = 64;
 /// The minimum interval between updates of the statuses for readers.
 const SHOWN: Duration = Duration::from_secs(1);
-/// The longest interval between two updates of the pulse.
+/// The maximum interval between two heartbeats.
 const IDLE: Duration = Duration::from_secs(5);
 /// The timeout for requests in flight after the signal to stop.
 const FAREWELL: Duration = PATIENCE;

@@ -269,7 +269,7 @@ impl World {
         self.ledgers.insert(object_name(&arn(group)), (1, packed));
     }
 
-    /// The claims in the ledger of a group.
+    /// The content of the ledger of a group.
     fn claims(&self, group: &str) -> Claims {
         self.stored(&object_name(&arn(group)))
             .map(|stored| stored.open().unwrap().1.claims)

@@ -20,7 +20,7 @@ fn serving() -> World {
     world
 }
 
-/// The pod is no longer ready, and has been so for too long: its gate is to be closed.
+/// The pod is no longer ready, and has been so for too long: Headgate should close its gate.
 fn not_ready() -> World {
     let mut world = serving();
     world.apply(open("a", "1", 1));

@@ -442,7 +442,7 @@ impl Lease {
     }
 
     /// A leader of this term has written a ledger, although this replica leads with an earlier term. Ends the term. If
-    /// this replica holds the Lease, a term with a larger number begins. Otherwise another replica leads.
+    /// this replica holds the Lease, a term with a larger number begins. If not, another replica leads.
     pub fn outdated(&mut self, by: u64, now: Moment) {
         let least = u32::try_from(by).unwrap_or(u32::MAX).saturating_add(1);
         if least > self.terms.least {
