@@ -78,8 +78,8 @@ impl Hold {
     }
 
     /// How long a pod must keep running after `DeregisterTargets` has returned. `None`: the hold is off. A hold longer
-    /// than `auto` means that the load balancer is slower than assumed, so the result is higher. A hold shorter than
-    /// `auto` does not make the load balancer faster, so the result is not lower.
+    /// than `auto` means that the load balancer is slower than assumed, so the result is higher. The result is at least
+    /// the `auto` value, because a shorter hold does not make the load balancer faster.
     pub fn bound(self, of: LoadBalancerType, bounds: &Bounds) -> Option<Duration> {
         let (bound, margin) = match of {
             LoadBalancerType::Application => (bounds.application, ALB_MARGIN),
