@@ -114,7 +114,7 @@ enum Command {
     /// Find misconfigurations and risks
     ///
     /// The command checks the cluster, the webhooks, pods, AWS and Services, and changes nothing. Exit code 0: no
-    /// error; 1: errors; 2: failure.
+    /// errors found; 1: errors found; 2: the command failed.
     #[command(after_help = "Example:\n  headgate doctor --namespace shop")]
     Doctor(Doctor),
     /// Uninstall Headgate from the cluster

@@ -46,7 +46,7 @@ pub fn binding_trouble(binding: &Binding, trouble: &TroubleKind, example: &str) 
             brief(&waiting.name),
         ),
         (TroubleKind::ListDoubted, _) => format!(
-            "Target group {group}: a list lacked most pods, such as {example}. Headgate waits 30 s for a second list. Check the API \
+            "Target group {group}: a list omits most pods, such as {example}. Headgate waits 30 s for a second list. Check the API \
              server for errors."
         ),
     }
@@ -63,7 +63,7 @@ pub fn waits_for_host_network(target: &Target, owner: &ObjectKey) -> String {
 /// The Event for a host-network pod with a target for which another pod waits.
 pub fn has_host_network(target: &Target, waiting: &ObjectKey) -> String {
     format!(
-        "Target {target} of this pod is also needed by host-network pod {}, which waits. Give each pod on a node its own port.",
+        "Target {target}: host-network pod {} needs the same address, and waits. Give each pod on a node its own port.",
         brief(&waiting.name)
     )
 }
@@ -89,7 +89,7 @@ pub fn read_only(arn: &TargetGroupArn) -> String {
 /// AWS throttles calls of the account.
 pub fn throttled(calls: &str) -> String {
     format!(
-        "AWS throttles {calls} in this account and region. Headgate sends fewer calls and deregisters targets first. Request \
+        "AWS throttles {calls} in this account and region. Headgate sends fewer calls, and deregistrations before other calls. Request \
          a higher limit, or reduce other calls."
     )
 }
@@ -308,8 +308,8 @@ pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
     let (seconds, why) = (after.as_secs(), brief(why));
     Some(match cause {
         Cause::EvictionWaitsForBudget => format!(
-            "The eviction waits because its PodDisruptionBudget allows no disruption now ({why}). Make other pods of the budget \
-             Ready, or start more pods."
+            "The eviction waits because its PodDisruptionBudget allows no disruption now ({why}). Fix the budget's unready \
+             pods, or start more pods."
         ),
         Cause::EvictionWaitsForDeparture => format!(
             "The eviction waits until other pods of its PodDisruptionBudget have terminated ({why}). Make pods of the budget \
@@ -332,7 +332,7 @@ pub fn eviction(cause: Cause, why: &str, after: Duration) -> Option<String> {
              To evict the pod, repeat the request."
         ),
         Cause::LeavingNotCredible => {
-            "Headgate removed the eviction annotations: their time is over 24 h in the future, or their wait is over 1 h. Find who \
+            "Headgate removed the eviction annotations: the time is over 24 h in the future, or the wait exceeds 1 h. Find who \
              may patch pods, and install the policies in config/admission."
                 .to_owned()
         }
@@ -392,7 +392,7 @@ pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
 /// The status of `other` contains the address of this pod.
 pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
     format!(
-        "This pod remains a target, but pod {} reports IP {ip}. Check who wrote the other pod's podIP.",
+        "Pod {} also reports IP {ip}. This pod remains the target. Check who wrote the other pod's podIP.",
         on_node(other)
     )
 }

@@ -136,7 +136,7 @@ fn a_doubted_list_is_said_and_shown_until_it_is_decided() {
         let mut world = World::new(vec![web()], pods());
         world.relist_pods(vec![]);
         let [(Reason::ListDoubted, said)] = &world.said_of("web")[..] else { panic!() };
-        assert!(said.contains("lacked most pods, such as p1"), "{said}");
+        assert!(said.contains("a list omits most pods, such as p1"), "{said}");
         assert_eq!(world.said(), [Reason::ListDoubted]);
         world.relist_pods(pods().into_iter().take(second_list_has).collect());
         assert_eq!(world.said_of("web"), []);
