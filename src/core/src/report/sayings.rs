@@ -89,7 +89,7 @@ pub fn read_only(arn: &TargetGroupArn) -> String {
 /// AWS throttles calls of the account.
 pub fn throttled(calls: &str) -> String {
     format!(
-        "AWS throttles {calls} in this account and region. Headgate sends fewer calls, and deregistrations before other calls. Request \
+        "AWS throttles {calls} in this account and region. Headgate sends fewer calls, and deregistrations first. Request \
          a higher limit, or reduce other calls."
     )
 }

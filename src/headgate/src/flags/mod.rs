@@ -36,8 +36,8 @@ pub struct Run {
     /// Address for /livez, /readyz and /metrics. `[::]` means every address, including IPv4.
     #[arg(long, env = "HEADGATE_ADMIN_ADDRESS", default_value = "[::]:8080", value_name = "IP:PORT")]
     admin_address: SocketAddr,
-    /// Address of /debug/, which serves the `headgate ui` page and the data for CLI commands. Use a loopback address. You
-    /// can reach a loopback address with `kubectl port-forward`; other pods cannot.
+    /// Address of the debug pages, for `headgate ui` and other commands. Use a loopback address: only
+    /// `kubectl port-forward` can reach a loopback address.
     #[arg(
         long,
         env = "HEADGATE_DEBUG_ADDRESS",
