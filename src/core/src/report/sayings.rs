@@ -392,7 +392,7 @@ pub fn waits_for_address(ip: IpAddr, holder: &PodFacts) -> String {
 /// The status of `other` contains the address of this pod.
 pub fn another_shows_the_address(ip: IpAddr, other: &PodFacts) -> String {
     format!(
-        "Pod {} also reports IP {ip}. This pod remains the target. Check who wrote the other pod's podIP.",
+        "Pod {} also reports IP {ip}. This pod remains the target. Check who wrote that pod's podIP.",
         on_node(other)
     )
 }
