@@ -156,7 +156,8 @@ fn read(health: Health, when_unused: GateWhenUnused) -> (bool, Cause, Cow<'stati
         HealthState::ZoneNotServed => return (false, Cause::ZoneNotServed, ZONE_NOT_SERVED.into()),
         HealthState::Initial => Cause::TargetInitial,
         HealthState::Unhealthy | HealthState::UnhealthyDraining => Cause::TargetUnhealthy,
-        HealthState::Draining => Cause::TargetDraining,
+        // AWS has not accepted the new registration of the address.
+        HealthState::Draining => Cause::NotRegisteredYet,
         HealthState::Unused => Cause::TargetUnused,
         HealthState::Unavailable => Cause::TargetUnavailable,
     };
@@ -236,7 +237,7 @@ mod tests {
             (checked, false, Cause::TargetInitial, "initial (Elb.InitialHealthChecking)"),
             (read(Unhealthy), false, Cause::TargetUnhealthy, "blue: unhealthy"),
             (read(UnhealthyDraining), false, Cause::TargetUnhealthy, "unhealthy.draining"),
-            (read(Draining), false, Cause::TargetDraining, "draining"),
+            (read(Draining), false, Cause::NotRegisteredYet, "draining"),
             (read(Unavailable), false, Cause::TargetUnavailable, "unavailable"),
             (Stands::Unread(None), false, Cause::HealthUnread, "not read yet"),
             (Stands::Unregistered, false, Cause::NotRegisteredYet, "not registered"),

@@ -87,7 +87,6 @@ causes! {
     HealthUnread => HealthUnread, "the target group was not read since the registration";
     TargetInitial => TargetPending, "the load balancer has not checked the target yet";
     TargetUnhealthy => TargetUnhealthy;
-    TargetDraining => TargetPending, "the load balancer still drains the address";
     TargetUnused => TargetUnused, "the load balancer does not use the target";
     ZoneNotServed => ZoneNotServed;
     TargetUnavailable => HealthUnread, "the load balancer does not report the health of the target";
@@ -249,7 +248,6 @@ impl Cause {
             | Self::HealthUnread
             | Self::TargetInitial
             | Self::TargetUnhealthy
-            | Self::TargetDraining
             | Self::TargetUnused
             | Self::ZoneNotServed
             | Self::TargetUnavailable
