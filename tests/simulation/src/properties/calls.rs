@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use headgate_core::{
     ledger::PodMark,
-    model::{Call, CallItem, Cause, Moment, PodFacts, TargetGroupArn, policy::OWNERSHIP},
+    model::{
+        Call, CallItem, Cause, Moment, PodFacts, TargetGroupArn,
+        policy::{OWNERSHIP, REGISTER_WHEN},
+    },
 };
 
-use super::scene::{Wanted, Written};
+use super::scene::{UNREADABLE_MOMENT, Wanted, Written};
 use super::{
     Properties, Scene, TakenOut, broken, is_about,
     prompt::{BACKOFF, GRACE},
@@ -207,6 +210,7 @@ impl Properties {
                 || asked
                     && name != MANY_HEALTHY
                     && self.is_labelled_as_ever(wanted.pod)
+                    && !wanted.by.says(REGISTER_WHEN, UNREADABLE_MOMENT)
                     && wanted.by.is_content_with(wanted.pod)
         };
         // What AWS still has for the pod before goes first, so that nobody takes its health for that of the next one.

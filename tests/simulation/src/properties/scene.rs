@@ -23,7 +23,9 @@ use crate::{
 
 /// What annotations say that cannot be read.
 const POLICIES: [&str; 5] = [REGISTER_WHEN, WHEN_NOT_READY, OWNERSHIP, GATE_WHEN_UNUSED, PAUSED];
-const UNREADABLE: [&str; 5] = ["later", "drop", "mine", "maybe", "yes"];
+/// A value of register-when that is none: what was written before stays in force.
+pub const UNREADABLE_MOMENT: &str = "later";
+const UNREADABLE: [&str; 5] = [UNREADABLE_MOMENT, "drop", "mine", "maybe", "yes"];
 
 /// What is true in a world, and whether the replica that acts was told all of it.
 pub struct Scene<'a> {
@@ -79,7 +81,7 @@ impl Written<'_> {
             None | Some("ip") if !waits => true,
             Some("auto") if !waits && self.group != APPLICATION => true,
             Some("ready") => pod.readiness.is_ready(),
-            Some("later") => true,
+            Some(UNREADABLE_MOMENT) => true,
             _ => pod.readiness.containers,
         }
     }

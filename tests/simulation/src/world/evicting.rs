@@ -14,6 +14,9 @@ use headgate_core::model::{
 const REFUSED: Duration = Duration::from_secs(5);
 /// What is to be noted waits so long at most, in milliseconds.
 const LONGEST_IN_LINE: u64 = 5_000;
+/// Until then a new leader does not count that AWS has accepted a deregistration, because a call of the leader before may
+/// still register the target. The engine calls this the notice.
+const UNSETTLED: Duration = Duration::from_secs(90);
 
 /// A pod whose eviction somebody asks for.
 #[derive(Debug)]
@@ -225,7 +228,11 @@ impl World {
             pod.uid == drain.uid && pod.leaving.as_deref().is_some_and(|it| it.let_go().is_some())
         };
         let is_unseen = self.cluster.pods.get(&drain.pod).is_some_and(is_decided);
+        let is_new =
+            |replica: &Replica| replica.acts_since().is_some_and(|since| self.now.since(since) < UNSETTLED);
+        let is_unsettled = self.replicas.iter().any(is_new);
         if let Some(since) = self.promised
+            && !(cause == Cause::DeregistrationTooSlow && is_unsettled)
             && !(cause == Cause::NobodyDecides && (nobody_leads || is_unseen))
             && !self.cluster.pods.get(&drain.pod).is_none_or(is_held)
             && !matches!(
