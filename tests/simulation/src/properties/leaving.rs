@@ -12,7 +12,7 @@ use headgate_core::model::{
     signal::{DISRUPTED, DYING},
 };
 
-use super::{LONGEST_UNREAD, Properties, Scene, broken, prompt::GRACE};
+use super::{LONGEST_UNREAD, Properties, Scene, broken, prompt::GRACE, scene::Written};
 use crate::{cluster::lives, words::APPLICATION};
 
 /// The clocks of replicas differ by less than this, where they are not wrong.
@@ -123,7 +123,14 @@ impl Properties {
         let patience = scene.settings.leaving.patience;
         let waits =
             |uid: &Uid| self.asked_to_leave.get(uid).is_some_and(|at| scene.now.since(*at) + SKEW < patience);
-        if item.since == scene.now && waits(&pod.uid) && is_last_of_its_zone(pod, scene) {
+        // One that is not ready for too long goes where that is asked for, whoever is left.
+        let selects = |by: &Written<'_>| by.selector.selects(&pod.labels) && by.may_deregister();
+        let is_unready_for_long = !self.was_ready(&pod.uid, scene) && scene.written().iter().any(selects);
+        if item.since == scene.now
+            && waits(&pod.uid)
+            && !is_unready_for_long
+            && is_last_of_its_zone(pod, scene)
+        {
             return broken(
                 "zones",
                 format!("{name} is taken out, and is the last healthy target of its zone"),
