@@ -15,7 +15,7 @@ fn of_a_set_whose_template_is_too_large_nothing_is_done_and_its_status_says_so_o
     assert_eq!((status.roll, status.generation), (Roll::TooLarge, 2));
     assert_eq!(status.remembered, large.remembered);
     assert!(
-        status.beyond[0].contains("The template of an IngressDaemonSet: 70000 bytes"),
+        status.beyond[0].contains("The size of the template of an IngressDaemonSet is 70000 bytes"),
         "{:?}",
         status.beyond
     );
@@ -47,5 +47,5 @@ fn a_budget_whose_selector_is_too_large_is_named_in_the_status_of_the_sets_besid
     let [Asked { ask: Ask::Write { status, .. }, .. }] = &played.asked[..] else {
         panic!("{:?}", played.asked)
     };
-    assert!(status.beyond[0].starts_with("PodDisruptionBudget mine: The selector"), "{:?}", status.beyond);
+    assert!(status.beyond[0].starts_with("PodDisruptionBudget mine: The size of the selector"), "{:?}", status.beyond);
 }
