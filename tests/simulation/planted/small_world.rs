@@ -15,20 +15,27 @@ use headgate_core::planted;
 use headgate_simulation::exhaustive::{Bounds, explore};
 
 /// Mistakes that show in a world as small as this one.
-const SHOWN: [&str; 13] = [
-    "ForeignTargetsAreRemoved",
+const SHOWN: [&str; 20] = [
     "SharedIsTakenForExclusive",
-    "LedgerIsWrittenAfterwards",
     "TerminatingStaysTarget",
     "OlderHolderKeepsTheIp",
-    "GateOpensOnOldHealth",
     "BoundIsNotWaitedFor",
     "DeposedLeaderGoesOn",
-    "LostAnswerIsFailure",
-    "LostAnswerIsSuccess",
-    "TombstonesAreDroppedAtOnce",
     "RefusedOnesAreForgotten",
     "LedgerIsIgnored",
+    "ActsBeforeLedgers",
+    "ActsBeforeSync",
+    "GateOpensBeforeSync",
+    "DecidedIsRemoved",
+    "UnreadyIsNoTarget",
+    "ClaimIsInheritedAsSettled",
+    "ClaimPassesToTheNextPod",
+    "ClaimIsErasedBeforeItsBound",
+    "ClaimBelievesOldHealth",
+    "ClaimIsNotAwaited",
+    "GateFollowsTheLoadBalancer",
+    "OtherRemovalsAreNotWaitedFor",
+    "ClaimTrustsReadsOfThePast",
 ];
 
 /// A mistake must be found among so many states.
