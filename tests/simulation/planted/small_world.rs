@@ -15,7 +15,7 @@ use headgate_core::planted;
 use headgate_simulation::exhaustive::{Bounds, explore};
 
 /// Mistakes that show in a world as small as this one.
-const SHOWN: [&str; 20] = [
+const SHOWN: [&str; 10] = [
     "SharedIsTakenForExclusive",
     "TerminatingStaysTarget",
     "OlderHolderKeepsTheIp",
@@ -24,17 +24,7 @@ const SHOWN: [&str; 20] = [
     "RefusedOnesAreForgotten",
     "LedgerIsIgnored",
     "ActsBeforeLedgers",
-    "ActsBeforeSync",
-    "GateOpensBeforeSync",
-    "DecidedIsRemoved",
-    "UnreadyIsNoTarget",
-    "ClaimIsInheritedAsSettled",
-    "ClaimPassesToTheNextPod",
-    "ClaimIsErasedBeforeItsBound",
-    "ClaimBelievesOldHealth",
     "ClaimIsNotAwaited",
-    "GateFollowsTheLoadBalancer",
-    "OtherRemovalsAreNotWaitedFor",
     "ClaimTrustsReadsOfThePast",
 ];
 
