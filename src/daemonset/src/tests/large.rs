@@ -47,5 +47,9 @@ fn a_budget_whose_selector_is_too_large_is_named_in_the_status_of_the_sets_besid
     let [Asked { ask: Ask::Write { status, .. }, .. }] = &played.asked[..] else {
         panic!("{:?}", played.asked)
     };
-    assert!(status.beyond[0].starts_with("PodDisruptionBudget mine: The size of the selector"), "{:?}", status.beyond);
+    assert!(
+        status.beyond[0].starts_with("PodDisruptionBudget mine: The size of the selector"),
+        "{:?}",
+        status.beyond
+    );
 }
